@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,64 +104,6 @@ func TestAutoExport(t *testing.T) {
 	until(t, "none is exported", func() error { return p.exported(false, "foo", "plain") })
 	if err := p.exported(true, "own", "applied"); err != nil {
 		t.Error("the export of a user:", err)
-	}
-}
-
-// A Service that is replaced by force, and a label that is lost for a moment, do not cost the export: its age decides conflicts, and
-// its import has the addresses.
-func TestAutoExportSurvivesSlips(t *testing.T) {
-	p := exporting(t, AutoExportOn, time.Minute)
-	if err := p.create(plainService("foo")); err != nil {
-		t.Fatal(err)
-	}
-	p.mark(t, "", autoexport.Key, "all")
-	until(t, "exported", func() error { return errors.Join(p.exported(true, "foo"), p.served("foo")) })
-	before, err := p.export("foo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.mark(t, "", autoexport.Key, "")
-	if err := p.Delete(p.ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: "foo"}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.create(plainService("later"), imported("mark")); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the controller has seen it", func() error { return p.served("mark") })
-	if err := p.create(plainService("foo")); err != nil {
-		t.Fatal(err)
-	}
-	p.mark(t, "", autoexport.Key, "all")
-	until(t, "exported", func() error { return errors.Join(p.exported(true, "later", "foo"), p.served("foo")) })
-	if now, err := p.export("foo"); err != nil || now.UID != before.UID {
-		t.Errorf("it is another export: %v", err)
-	}
-}
-
-// A report changes nothing and emits an event on each Service.
-func TestAutoExportReport(t *testing.T) {
-	p := exporting(t, AutoExportReport, time.Second)
-	ours := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Name: "old", Labels: map[string]string{"app.kubernetes.io/managed-by": "multicluster-controller"}}}
-	if err := p.create(plainService("foo")); err != nil {
-		t.Fatal(err)
-	}
-	p.mark(t, "foo", autoexport.Key, "true")
-	p.mark(t, "", autoexport.Key, "annotated")
-	until(t, "an event on foo", func() error { return p.told("foo", "AutoExport") })
-	// The controller has seen the label of the namespace, so old has one reason only.
-	if err := p.create(plainService("old"), ours); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "an event on old", func() error { return p.told("old", "AutoExport") })
-	events, err := p.events("foo")
-	if err != nil || len(events) == 0 || events[0].Note != `would create a ServiceExport, because the annotation clusterset-dns.io/export of the Service is "true"` {
-		t.Errorf("%+v, %v", events, err)
-	}
-	if _, err := p.export("foo"); !apierrors.IsNotFound(err) {
-		t.Errorf("the export of foo: %v", err)
-	}
-	if err := p.exported(true, "old"); err != nil {
-		t.Error(err)
 	}
 }
 

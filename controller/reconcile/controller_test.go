@@ -18,32 +18,6 @@ func until(t testing.TB, what string, step func() error) {
 	kube.Eventually(t, what, step)
 }
 
-func TestScenarios(t *testing.T) {
-	cluster := shared.Cluster(t)
-	wire := newWire()
-	start(t, wire.config(account(t, cluster)))
-	t.Run("each", func(t *testing.T) {
-		for _, s := range scenarios {
-			t.Run(s.name, func(t *testing.T) {
-				t.Parallel()
-				p := newPlace(t, cluster)
-				if err := s.before(p); err != nil {
-					t.Fatal(err)
-				}
-				until(t, "settled", func() error { return s.settled(p) })
-				var m memory
-				if err := s.change(p, &m); err != nil {
-					t.Fatal(err)
-				}
-				until(t, "done", func() error { return s.done(p, m) })
-			})
-		}
-	})
-	if len(wire.forbidden) > 0 {
-		t.Errorf("the shipped role forbids %q", wire.forbidden)
-	}
-}
-
 // reconciles returns the number of finished reconciles of all controllers in this process.
 func reconciles(t testing.TB) int {
 	t.Helper()

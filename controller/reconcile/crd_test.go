@@ -267,32 +267,3 @@ func addField(t *testing.T, cluster *kube.Cluster, part, name string) {
 		return err
 	})
 }
-
-// C19, C27 on a cluster with one IP family.
-func TestFamiliesOnASingleStackCluster(t *testing.T) {
-	cluster := kube.New(t, kube.Options{})
-	if err := cluster.InstallCRDs(t.Context(), kube.BothVersions); err != nil {
-		t.Fatal(err)
-	}
-	start(t, cluster.Config)
-	p := newPlace(t, cluster)
-	v4, v6 := corev1.IPv4Protocol, corev1.IPv6Protocol
-	if err := p.create(imported("only-v6", families(v6)), imported("vip-v6", withIPs("fd00::1234")), imported("v6-first", families(v6, v4)), imported("both", families(v4, v6))); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"only-v6", "vip-v6"} {
-		until(t, name, func() error {
-			imp, err := p.imp(name)
-			return errors.Join(err, ready(imp, metav1.ConditionFalse, "IPFamilyNotSupported"), p.told(name, "IPFamilyNotSupported"))
-		})
-	}
-	for _, name := range []string{"v6-first", "both"} {
-		until(t, name, func() error {
-			imp, err := p.imp(name)
-			if !slices.Equal(imp.Spec.IPFamilies, []corev1.IPFamily{v4}) {
-				err = errors.Join(err, fmt.Errorf("ipFamilies are %v", imp.Spec.IPFamilies))
-			}
-			return errors.Join(err, p.served(name))
-		})
-	}
-}

@@ -3,7 +3,6 @@ package reconcile
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,103 +17,6 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
-
-// R9: the reference controllers adopt a Service only because it has the name.
-func TestForeignServiceStaysAndTheImportReportsIt(t *testing.T) {
-	cluster := shared.Cluster(t)
-	start(t, account(t, cluster))
-	p := newPlace(t, cluster)
-	if err := p.create(plainService("derived-foo"), imported("foo")); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "told", func() error {
-		imp, err := p.imp("foo")
-		return errors.Join(err, ready(imp, metav1.ConditionFalse, desired.ReasonForeignService), p.told("foo", desired.ReasonForeignService), p.untouched("derived-foo"))
-	})
-	// Each solution in the message works. First: set the annotation.
-	if err := p.edit("foo", func(imp *mcsv1beta1.ServiceImport) {
-		imp.Annotations = map[string]string{mcs.AnnotationDerivedService: "derived-foo"}
-	}); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "used as it is", func() error {
-		imp, err := p.imp("foo")
-		return errors.Join(err, ready(imp, metav1.ConditionTrue, "Ready"), p.has("foo", 1), p.untouched("derived-foo"))
-	})
-	// Second: delete the Service.
-	if err := p.Delete(p.ctx, plain(p, "derived-foo")); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "made by us", func() error {
-		svc, err := p.svc("derived-foo")
-		if err == nil && svc.Labels[mcs.LabelManagedBy] != mcs.ControllerName {
-			err = errors.New("not ours")
-		}
-		return err
-	})
-}
-
-// A Service that takes the name while no controller runs gets no endpoints, and the name's DNS does
-// not get the former address. After the deletion of that Service the import has its address again
-// (C24).
-func TestForeignServiceUnderTheDerivedNameGetsNothing(t *testing.T) {
-	cluster := shared.Cluster(t)
-	config := account(t, cluster)
-	stop := start(t, config)
-	p := newPlace(t, cluster)
-	if err := p.create(imported("foo"), endpoints("foo-c2", "foo")); err != nil {
-		t.Fatal(err)
-	}
-	served := func() error { return errors.Join(p.served("foo"), p.label("foo-c2", "derived-foo")) }
-	until(t, "served", served)
-	var m memory
-	if err := errors.Join(stop(), p.remember("derived-foo", &m), p.Delete(p.ctx, plain(p, "derived-foo")), p.create(plainService("derived-foo"))); err != nil {
-		t.Fatal(err)
-	}
-	start(t, config)
-	until(t, "taken back", func() error {
-		imp, err := p.imp("foo")
-		return errors.Join(err, ready(imp, metav1.ConditionFalse, desired.ReasonForeignService), p.has("foo", 0), p.label("foo-c2", ""), p.untouched("derived-foo"))
-	})
-	if err := p.Delete(p.ctx, plain(p, "derived-foo")); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "served again", served)
-	if err := p.addressStays("foo", m); err != nil {
-		t.Error(err)
-	}
-}
-
-// C24 as far as possible: another Service got the address while no controller ran.
-func TestTakenAddressIsReplacedWithAnEvent(t *testing.T) {
-	cluster := shared.Cluster(t)
-	config := account(t, cluster)
-	stop := start(t, config)
-	p := newPlace(t, cluster)
-	if err := p.create(imported("foo")); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "served", func() error { return p.served("foo") })
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	var m memory
-	thief := plainService("thief")
-	if err := errors.Join(p.remember("derived-foo", &m), p.Delete(p.ctx, plain(p, "derived-foo"))); err != nil {
-		t.Fatal(err)
-	}
-	thief.Spec.ClusterIP = m.ip
-	if err := p.create(thief); err != nil {
-		t.Fatal(err)
-	}
-	start(t, config)
-	until(t, "another address", func() error {
-		return errors.Join(p.served("foo"), p.told("foo", desired.EventAddressChanged))
-	})
-	if p.addressStays("foo", m) == nil {
-		t.Errorf("%s is still the address", m.ip)
-	}
-}
 
 // The API server releases an address a moment after the event of the Service's deletion. A
 // controller that is fast enough gets an error because the address is taken. The import must still
@@ -204,36 +106,6 @@ func TestBadImportsBesideGoodOnes(t *testing.T) {
 	if err != nil || len(svc.Spec.Ports) != 2 || svc.Spec.Ports[0].Name != "unnamed-80-tcp" {
 		t.Errorf("the ports of the mixed import: %+v, %v", svc.Spec.Ports, err)
 	}
-}
-
-// A Service in another namespace gets a VIP as its ClusterIP. It receives its traffic at once, and
-// the import is not ready until that Service is deleted.
-func TestVIPThatBecomesAClusterIPIsGivenUp(t *testing.T) {
-	cluster := shared.Cluster(t)
-	start(t, account(t, cluster))
-	p, elsewhere := newPlace(t, cluster), newPlace(t, cluster)
-	const vip = "10.0.77.77"
-	if err := p.create(imported("foo", withIPs(vip))); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "served", func() error { return p.servedOn("foo", vip) })
-	owner := plainService("owner")
-	owner.Spec.ClusterIP = vip
-	if err := elsewhere.create(owner); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "given up", func() error {
-		imp, err := p.imp("foo")
-		svc, err2 := p.svc("derived-foo")
-		if svc.Spec.Type != corev1.ServiceTypeClusterIP || len(svc.Status.LoadBalancer.Ingress) > 0 {
-			err = errors.Join(err, fmt.Errorf("a %s with ingress %v", svc.Spec.Type, svc.Status.LoadBalancer.Ingress))
-		}
-		return errors.Join(err, err2, ready(imp, metav1.ConditionFalse, desired.ReasonInvalidIPs), p.told("foo", desired.ReasonInvalidIPs))
-	})
-	if err := elsewhere.Delete(p.ctx, plain(elsewhere, "owner")); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "served again", func() error { return p.servedOn("foo", vip) })
 }
 
 // Concurrent updates lose nothing. Users and controllers write the same import, its Service and its
@@ -329,91 +201,6 @@ func TestOthersFieldsOnTheDerivedServiceStay(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// R8, C35: slices of other owners keep their labels. The controller creates a copy of each slice
-// for kube-proxy, except for the slices of the cluster's own controllers.
-func TestSlicesOfTheClustersOwnControllersAreNotTouched(t *testing.T) {
-	cluster := shared.Cluster(t)
-	start(t, account(t, cluster))
-	p := newPlace(t, cluster)
-	err := p.create(
-		endpoints("own", "foo", "endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io", "kubernetes.io/service-name", "foo"),
-		endpoints("mirrored", "foo", "endpointslice.kubernetes.io/managed-by", "endpointslicemirroring-controller.k8s.io"),
-		endpoints("astray", "foo", "kubernetes.io/service-name", "derived-bar"),
-		endpoints("new", "foo"),
-		imported("foo"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	until(t, "led", func() error {
-		return errors.Join(p.served("foo"), p.label("new", "derived-foo"), p.label("astray", "derived-foo"), p.label("own", "foo"), p.label("mirrored", ""))
-	})
-}
-
-// K4: a condition and an event are written when they change, not on each reconcile.
-func TestNothingIsWrittenWhereNothingChanges(t *testing.T) {
-	cluster := shared.Cluster(t)
-	wire := newWire()
-	start(t, wire.config(account(t, cluster)))
-	p := newPlace(t, cluster)
-	if err := p.create(imported("foo"), imported("bad", func(i *mcsv1beta1.ServiceImport) { i.Spec.Ports = []mcsv1beta1.ServicePort{} })); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "settled", func() error { return errors.Join(p.served("foo"), p.told("bad", desired.ReasonNoPorts)) })
-	writes, done := wire.allWrites(), reconciles(t)
-	// A label of a user is an event for the controller, but no reason to write.
-	for round := range 5 {
-		for _, name := range []string{"foo", "bad"} {
-			if err := p.edit(name, func(imp *mcsv1beta1.ServiceImport) { imp.Labels = map[string]string{"round": fmt.Sprint(round)} }); err != nil {
-				t.Fatal(err)
-			}
-		}
-		until(t, "reconciled", func() error {
-			if reconciles(t) < done+2*(round+1) {
-				return errors.New("not yet")
-			}
-			return nil
-		})
-	}
-	if n := wire.allWrites() - writes; n > 0 {
-		t.Errorf("%d writes", n)
-	}
-	if err := errors.Join(p.told("bad", desired.ReasonNoPorts), p.told("foo", "Ready")); err != nil {
-		t.Error(err)
-	}
-}
-
-// R2, R4: the reference controllers, or Cilium, keep a Service under the name that they write into
-// the annotation. The controller does not write that Service, whatever its address is. If the
-// import becomes Headless, only its ips are removed.
-func TestAServiceThatAnotherControllerKeepsIsFollowed(t *testing.T) {
-	cluster := shared.Cluster(t)
-	start(t, account(t, cluster))
-	p := newPlace(t, cluster)
-	imp := imported("serve", func(i *mcsv1beta1.ServiceImport) {
-		i.Annotations = map[string]string{mcs.AnnotationDerivedService: "derived-0p6lqce99d"}
-	})
-	if err := errors.Join(p.create(plainService("derived-0p6lqce99d")), p.create(imp)); err != nil {
-		t.Fatal(err)
-	}
-	follows := func() error {
-		imp, err := p.imp("serve")
-		svc, err2 := p.svc("derived-0p6lqce99d")
-		if !slices.Equal(imp.Spec.IPs, svc.Spec.ClusterIPs) {
-			err = fmt.Errorf("ips are %v, the Service has %v", imp.Spec.IPs, svc.Spec.ClusterIPs)
-		}
-		return errors.Join(err, err2, ready(imp, metav1.ConditionTrue, "Ready"), p.untouched("derived-0p6lqce99d"))
-	}
-	until(t, "followed", follows)
-	if err := p.edit("serve", ofType(mcsv1beta1.Headless)); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "headless", func() error { return errors.Join(p.has("serve", 0), p.untouched("derived-0p6lqce99d")) })
-	if err := p.edit("serve", ofType(mcsv1beta1.ClusterSetIP)); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "followed again", follows)
 }
 
 // BenchmarkIPsFilled measures the time from the creation of an import until its ips are set, as a

@@ -1,7 +1,6 @@
 package reconcile
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,8 +10,6 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/test/kube"
-	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
 
 // Of the import that had a name before, the record is known for a minute, and no longer.
@@ -48,59 +45,5 @@ func TestFormers(t *testing.T) {
 		if last := steps[len(steps)-1]; last.want == "" && (last.imp == nil || last.imp.Annotations == nil) && len(f.all) > 0 {
 			t.Errorf("%s: not forgotten: %v", name, f.all)
 		}
-	}
-}
-
-// An import that a user replaces by force loses its record, and the garbage collector deletes its derived
-// Service. The name keeps its address. It runs several times, because the garbage collector can be earlier or
-// later than the controller.
-func TestAnImportReplacedByForceKeepsItsAddress(t *testing.T) {
-	kube.NotShort(t)
-	t.Parallel()
-	cluster := kube.New(t, kube.Options{})
-	if err := prepare(t.Context(), cluster, kube.BothVersions); err != nil {
-		t.Fatal(err)
-	}
-	if err := cluster.StartControllers(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	start(t, account(t, cluster))
-	p := newPlace(t, cluster)
-	manifest := fmt.Sprintf(`{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {name: foo, namespace: %s},
-  spec: {type: ClusterSetIP, ports: [{name: http, port: 80}]}}`, p.namespace)
-	if err := cluster.Apply(t.Context(), p.namespace, manifest); err != nil {
-		t.Fatal(err)
-	}
-	address := func() (ip string, uid types.UID) {
-		until(t, "the import has the address of its Service", func() error {
-			imp, err := p.imp("foo")
-			if err != nil {
-				return err
-			}
-			svc, err := p.svc("derived-foo")
-			if err == nil && (svc.DeletionTimestamp != nil || len(svc.OwnerReferences) != 1 || svc.OwnerReferences[0].UID != imp.UID ||
-				len(imp.Spec.IPs) != 1 || imp.Spec.IPs[0] != svc.Spec.ClusterIP) {
-				err = fmt.Errorf("ips %v of %s, Service %+v", imp.Spec.IPs, imp.UID, svc)
-			}
-			if err == nil {
-				ip, uid = svc.Spec.ClusterIP, imp.UID
-			}
-			return err
-		})
-		return ip, uid
-	}
-	first, before := address()
-	for range 5 {
-		if _, err := binaries.KubectlWith(t.Context(), cluster.Kubeconfig, manifest, "replace", "--force", "--filename", "-"); err != nil {
-			t.Fatal(err)
-		}
-		ip, after := address()
-		if after == before {
-			t.Fatal("the import was not replaced")
-		}
-		if ip != first {
-			t.Fatalf("the address was %s and is %s", first, ip)
-		}
-		before = after
 	}
 }

@@ -399,24 +399,6 @@ func plainService(name string) *corev1.Service {
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 9}}}}
 }
 
-// eventually is kube.Eventually for goroutines. It returns an error and does not fail the
-// test.
-func eventually(t testing.TB, condition func() error) error {
-	t.Helper()
-	const patience = time.Minute
-	for deadline := time.Now().Add(patience); ; {
-		err := condition()
-		if err == nil || time.Now().After(deadline) {
-			return err
-		}
-		select {
-		case <-t.Context().Done():
-			return err
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}
-
 func inNamespace(namespace string) func(*mcsv1beta1.ServiceImport) {
 	return func(imp *mcsv1beta1.ServiceImport) { imp.Namespace = namespace }
 }

@@ -1,27 +1,22 @@
 package reconcile
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 	"testing"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/observed"
-	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
@@ -214,77 +209,4 @@ func alone(t *testing.T) (p *place, counts func(ready, not int) func() error) {
 			return nil
 		}
 	}
-}
-
-// The deletion of another owner's slice is tried again if the API server refuses it. Meanwhile the
-// import is served and counted.
-func TestSliceThatCannotBeDeletedBlocksNothing(t *testing.T) {
-	p, counts := alone(t)
-	kept := endpoints("kept", "another", discoveryv1.LabelServiceName, "derived-foo")
-	if err := p.create(kept); err != nil {
-		t.Fatal(err)
-	}
-	keepSlices(t, p, kept)
-	made := imported("foo", func(imp *mcsv1beta1.ServiceImport) {
-		imp.Labels = map[string]string{mcs.LabelManagedBy: mcs.ControllerName}
-	})
-	if err := p.create(made); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "served", func() error { return p.served("foo") })
-	until(t, "counted", counts(1, 0))
-	if err := p.Get(p.ctx, p.key("kept"), kept); err != nil {
-		t.Fatalf("the slice should be there still: %v", err)
-	}
-	if err := p.edit("foo", func(imp *mcsv1beta1.ServiceImport) { imp.Spec.Ports = []mcsv1beta1.ServicePort{} }); err != nil {
-		t.Fatal(err)
-	}
-	until(t, "counted as not ready", counts(0, 1))
-}
-
-// keepSlices makes the API server refuse to delete slices of the place until the end of the test.
-// It returns when the given slice is protected.
-func keepSlices(t *testing.T, p *place, slice client.Object) {
-	t.Helper()
-	policy := &admissionv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: p.namespace},
-		Spec: admissionv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: p.namespace}},
-				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{admissionv1.Delete},
-					Rule: admissionv1.Rule{
-						APIGroups: []string{"discovery.k8s.io"}, APIVersions: []string{"v1"}, Resources: []string{"endpointslices"},
-					},
-				}}},
-			},
-			Validations: []admissionv1.Validation{{Expression: "false", Message: "kept"}},
-		},
-	}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: p.namespace},
-		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-		},
-	}
-	for _, object := range []client.Object{policy, binding} {
-		if err := p.Create(p.ctx, object); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := p.Delete(context.WithoutCancel(p.ctx), object); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	until(t, "kept", func() error {
-		err := p.Delete(p.ctx, slice, client.DryRunAll)
-		if err == nil {
-			return errors.New("a slice may be deleted")
-		}
-		if !strings.Contains(err.Error(), "kept") {
-			return err
-		}
-		return nil
-	})
 }

@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,16 +11,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// wire is a proxy between a controller and the API server. It records the requests. It can block a
-// namespace from its n-th write on, as if the process had stopped there.
+// wire is a proxy between a controller and the API server. It records the requests.
 type wire struct {
 	mu        sync.Mutex
 	requests  map[access]int
 	forbidden []string
-	writes    map[string]int // by namespace, without events and Leases
-	accepted  int            // number of writes that the server accepted
-	faults    map[string]death
-	dead      map[string]bool
 	// old simulates a server before Kubernetes 1.34, which cannot stream a list through a watch.
 	old bool
 	// busy is the number of creations of a Service that are refused because the address is taken,
@@ -32,17 +26,8 @@ type wire struct {
 // access is a verb on a resource, as in a role.
 type access struct{ group, resource, verb string }
 
-// death stops the process at the n-th write of a namespace. The server executes that write if made
-// is true.
-type death struct {
-	n    int
-	made bool
-}
-
-var errDead = errors.New("the process has died")
-
 func newWire() *wire {
-	return &wire{requests: map[access]int{}, writes: map[string]int{}, faults: map[string]death{}, dead: map[string]bool{}}
+	return &wire{requests: map[access]int{}}
 }
 
 func (w *wire) config(config *rest.Config) *rest.Config {
@@ -59,7 +44,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
 func (w *wire) roundTrip(next http.RoundTripper, request *http.Request) (*http.Response, error) {
-	a, namespace, ok := parse(request)
+	a, ok := parse(request)
 	if !ok { // discovery
 		return next.RoundTrip(request)
 	}
@@ -69,24 +54,12 @@ func (w *wire) roundTrip(next http.RoundTripper, request *http.Request) (*http.R
 	if a == (access{"", "services", "create"}) && w.isBusy() {
 		return invalid(request, "spec.clusterIPs", "provided IP is already allocated"), nil
 	}
-	before, after := w.note(a, namespace)
-	if before {
-		return nil, errDead
-	}
+	w.mu.Lock()
+	w.requests[a]++
+	w.mu.Unlock()
 	response, err := next.RoundTrip(request)
 	if err == nil && response.StatusCode == http.StatusForbidden {
 		w.forbid(a.verb+" "+request.URL.Path, response)
-	}
-	if err == nil && response.StatusCode < http.StatusMultipleChoices && isWrite(a) {
-		w.mu.Lock()
-		w.accepted++
-		w.mu.Unlock()
-	}
-	if after {
-		if err == nil {
-			_ = response.Body.Close()
-		}
-		return nil, errDead
 	}
 	return response, err
 }
@@ -123,63 +96,8 @@ func invalid(request *http.Request, field, message string) *http.Response {
 	}
 }
 
-// note counts the request and returns whether the process stops before or after it.
-func (w *wire) note(a access, namespace string) (before, after bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.requests[a]++
-	if !isWrite(a) {
-		return false, false
-	}
-	if w.dead[namespace] {
-		return true, false
-	}
-	w.writes[namespace]++
-	if f, armed := w.faults[namespace]; armed && w.writes[namespace] == f.n {
-		w.dead[namespace] = true
-		return !f.made, f.made
-	}
-	return false, false
-}
-
-// arm counts the writes in a namespace from now on, and sets its death.
-func (w *wire) arm(namespace string, f death) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.writes[namespace] = 0
-	w.faults[namespace] = f
-}
-
-func (w *wire) isDead(namespace string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.dead[namespace]
-}
-
-func (w *wire) allWrites() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.accepted
-}
-
-func (w *wire) count(a access) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.requests[a]
-}
-
-// isWrite reports whether a request is a write, except events and the Leases of the leader
-// election.
-func isWrite(a access) bool {
-	switch a.verb {
-	case "get", "list", "watch":
-		return false
-	}
-	return a.resource != "events" && a.resource != "leases"
-}
-
 // parse parses /api/v1/... and /apis/<group>/<version>/..., with or without a namespace.
-func parse(request *http.Request) (a access, namespace string, ok bool) {
+func parse(request *http.Request) (a access, ok bool) {
 	parts := strings.Split(strings.Trim(request.URL.Path, "/"), "/")
 	switch {
 	case len(parts) > 2 && parts[0] == "api":
@@ -187,10 +105,10 @@ func parse(request *http.Request) (a access, namespace string, ok bool) {
 	case len(parts) > 3 && parts[0] == "apis":
 		a.group, parts = parts[1], parts[3:]
 	default:
-		return a, "", false
+		return a, false
 	}
 	if len(parts) > 2 && parts[0] == "namespaces" {
-		namespace, parts = parts[1], parts[2:]
+		parts = parts[2:]
 	}
 	a.resource = parts[0]
 	if len(parts) > 2 {
@@ -205,5 +123,5 @@ func parse(request *http.Request) (a access, namespace string, ok bool) {
 	case a.verb == "get" && len(parts) == 1:
 		a.verb = "list"
 	}
-	return a, namespace, true
+	return a, true
 }

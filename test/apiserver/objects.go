@@ -186,7 +186,7 @@ func serviceDefaults(new client.Object) {
 			p.TargetPort = intstr.FromInt32(p.Port)
 		}
 	}
-	if spec.ExternalTrafficPolicy == "" && len(spec.ExternalIPs) > 0 {
+	if spec.ExternalTrafficPolicy == "" && (len(spec.ExternalIPs) > 0 || spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer) {
 		spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
 	}
 	if spec.InternalTrafficPolicy == nil && spec.Type != corev1.ServiceTypeExternalName {
@@ -212,6 +212,9 @@ func assign(s *Server, before, after client.Object) error {
 		old = before.(*corev1.Service)
 	}
 	spec := &svc.Spec
+	if old.Spec.Type == corev1.ServiceTypeLoadBalancer && spec.Type != corev1.ServiceTypeLoadBalancer {
+		svc.Status.LoadBalancer = corev1.LoadBalancerStatus{}
+	}
 	if spec.Type == corev1.ServiceTypeExternalName {
 		s.release(old)
 		spec.ClusterIP, spec.ClusterIPs, spec.IPFamilies, spec.IPFamilyPolicy = "", nil, nil, nil

@@ -255,6 +255,12 @@ func TestLikeAKubeAPIServer(t *testing.T) {
 			patchStatus(foo, `{"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}, "spec": {"sessionAffinity": "None"}}`),
 			stale(foo), remove(foo), remove(foo), get(foo),
 		},
+		"a Service with addresses of a load balancer": {
+			create(foo),
+			patch(foo, types.MergePatchType, `{"spec": {"type": "LoadBalancer", "loadBalancerClass": "example.org/vip", "allocateLoadBalancerNodePorts": false}}`),
+			patchStatus(foo, `{"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}]}}}`), get(foo),
+			patch(foo, types.MergePatchType, `{"spec": {"type": "ClusterIP", "loadBalancerClass": null, "allocateLoadBalancerNodePorts": null, "externalTrafficPolicy": null}}`), get(foo),
+		},
 		"Services of other kinds": {
 			create(object(new(corev1.Service), "headless", ports(http), func(svc *corev1.Service) { svc.Spec.ClusterIP = "None" })),
 			create(object(new(corev1.Service), "external", func(svc *corev1.Service) {

@@ -130,11 +130,12 @@ func find(dir, test string) (folder, name string) {
 	if !ok {
 		in, name = ".", test
 	}
+	of, _, _ := strings.Cut(name, "/")
 	_ = filepath.WalkDir(filepath.Join(dir, in), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || folder != "" || !strings.HasSuffix(path, "_test.go") {
 			return nil
 		}
-		if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("\nfunc "+name+"(")) {
+		if text, _ := os.ReadFile(path); bytes.Contains(text, []byte("\nfunc "+of+"(")) {
 			folder, _ = filepath.Rel(dir, filepath.Dir(path))
 		}
 		return nil

@@ -41,8 +41,12 @@ func TestRulesCanStillBeBroken(t *testing.T) {
 			t.Errorf("%s: %s does not contain %q", r.Rule, r.File, r.Old)
 		}
 		fields := strings.Fields(r.Test)
-		if test := fields[len(fields)-1]; !known[test] {
+		test, story, _ := strings.Cut(fields[len(fields)-1], "/")
+		if !known[test] {
 			t.Errorf("%s: no package has the test %s", r.Rule, test)
+		}
+		if story != "" {
+			text(t, "test/simulation/testdata/"+story+".txt")
 		}
 	}
 	for _, file := range []string{"test/parts/parts.go", "build/compat.sh", "Makefile"} {

@@ -2,7 +2,6 @@ package rules
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -155,42 +154,4 @@ func want(s *world.Namespace, id string, names int) error {
 		return fmt.Errorf("%s has %d of %d names", id, ready, names)
 	}
 	return nil
-}
-
-// A webhook for EndpointSlices that is down keeps no address back: the import's ips heal meanwhile, and its slices do afterwards.
-func TestSlicesThatCannotBeWritten(t *testing.T) {
-	s := world.Three(t).Namespace()
-	s.Export("c1", world.Service("foo"), "10.9.1.1")
-	s.Until("imported", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
-	hook := fmt.Sprintf(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingWebhookConfiguration
-metadata: {name: %[1]s}
-webhooks:
-  - name: down.example.org
-    failurePolicy: Fail
-    sideEffects: None
-    timeoutSeconds: 1
-    admissionReviewVersions: [v1]
-    clientConfig: {url: "https://127.0.0.1:1/"}
-    namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: %[1]s}}
-    rules: [{apiGroups: [discovery.k8s.io], apiVersions: [v1], resources: [endpointslices], operations: [CREATE, UPDATE]}]
-`, s.Name)
-	s.Must(s.Cluster("c2").Apply(t.Context(), "", hook))
-	remove := func() error { return s.Cluster("c2").Delete(s.Late(), "", hook) }
-	t.Cleanup(func() { _ = remove() }) // for when the test fails before
-	probe := world.Endpoints(world.Service("probe"), "", "10.9.1.1")
-	probe.Namespace = s.Name
-	s.Until("the webhook refuses", func() error {
-		if err := s.Admin("c2").Create(t.Context(), probe.DeepCopy(), client.DryRunAll); err == nil {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-	world.Edit(s, "c1", new(discoveryv1.EndpointSlice), "foo-abc", func(slice *discoveryv1.EndpointSlice) { slice.Endpoints[0].Addresses = []string{"10.9.1.2"} })
-	s.Until("c1 has the change", func() error { return s.Imported("c1", "foo", []string{"c1"}, "10.9.1.2") })
-	world.Edit(s, "c2", new(mcsv1beta1.ServiceImport), "foo", func(imp *mcsv1beta1.ServiceImport) { imp.Spec.IPs = nil })
-	s.Until("the ips heal, and the slice is as it was", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.1") })
-	s.Must(remove())
-	s.Until("the slice follows", func() error { return s.Imported("c2", "foo", []string{"c1"}, "10.9.1.2") })
 }

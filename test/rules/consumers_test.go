@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/test/world"
@@ -106,17 +105,6 @@ func TestSystemNamespaces(t *testing.T) {
 	system.Until("imported", func() error { return system.Imported("c2", "metrics", []string{"c1"}, "10.9.1.1") })
 	system.Delete("c1", world.Export("metrics"), world.Service("metrics"), world.Endpoints(world.Service("metrics"), "", "10.9.1.1"))
 	system.Until("gone", func() error { return system.Nothing("c2", "metrics") })
-}
-
-// Cilium and others attach slices with the endpoints of another cluster to a Service. The cluster exports its own endpoints only (C32).
-func TestEndpointsOfAnotherClusterAreNotExported(t *testing.T) {
-	s := world.Three(t).Namespace()
-	foo := world.Service("foo")
-	synced := world.Endpoints(foo, "synced", "10.9.2.9")
-	synced.Labels[mcsv1beta1.LabelSourceCluster] = "c2"
-	s.Create("c1", synced)
-	s.Export("c1", foo, "10.9.1.1")
-	s.Everywhere("foo", []string{"c1"}, "10.9.1.1")
 }
 
 func namespaces(t *testing.T, selector string) (n reconcile.Namespaces) {

@@ -47,6 +47,7 @@ type cluster struct {
 	ahead    atomic.Int64 // of the API server's clock, in nanoseconds
 	mu       sync.Mutex
 	refusals []*refusal
+	mutation *mutation // nil if there is none
 }
 
 // program is a running program.
@@ -64,9 +65,13 @@ type program struct {
 	err     error
 }
 
-// servicesOf is the network of a cluster's Services. Its pods have addresses of 10.9.<number>.0/24.
-func servicesOf(number int) netip.Prefix {
-	return netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(number), 0, 0}), 24)
+// servicesOf are the networks of a cluster's Services. Its pods have addresses of 10.9.<number>.0/24.
+func servicesOf(number int, dual bool) []netip.Prefix {
+	v4 := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(number), 0, 0}), 24)
+	if !dual {
+		return []netip.Prefix{v4}
+	}
+	return []netip.Prefix{v4, netip.MustParsePrefix(fmt.Sprintf("fd00:%d::/112", number))}
 }
 
 // clusterOfPod returns the ID of the cluster that an address of a pod belongs to: 10.9.<number>.0/24 and fd00::<number>.
@@ -79,12 +84,12 @@ func clusterOfPod(a netip.Addr) string {
 }
 
 // newCluster starts a cluster without a controller. IDs are member1, member2 and so on.
-func newCluster(ctx context.Context, n *network, j *judges, number int, seed uint64) (*cluster, error) {
+func newCluster(ctx context.Context, n *network, j *judges, number int, seed uint64, dual bool) (*cluster, error) {
 	c := &cluster{id: "member" + strconv.Itoa(number), number: number, network: n, judges: j, changed: make(chan struct{}, 1)}
 	c.stopOthers = func() {}
 	j.follow(c)
 	c.server = apiserver.New(apiserver.Options{
-		ServiceCIDRs: []netip.Prefix{servicesOf(number)}, Seed: seed + uint64(number), Admit: c.admit,
+		ServiceCIDRs: servicesOf(number, dual), Seed: seed + uint64(number), Admit: c.admit,
 		Now: c.now,
 		Stored: func(r *apiserver.Request) {
 			j.stored(c.id, r)

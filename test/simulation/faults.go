@@ -2,15 +2,18 @@ package simulation
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -189,11 +192,12 @@ type refusal struct {
 	code     int
 	resource string // "" for all
 	reads    bool   // also reads
+	spec     bool   // not the status
 	times    int    // how often; -1 for ever
 }
 
 // answer lets an API server refuse what controllers ask of it, and takes that back: "answer 503 endpointslices", "answer 429 all 3" for the next
-// three writes, "answer 403 services reads" for reads, too, "answer as usual".
+// three writes, "answer 403 services reads" for reads, too, "answer 403 serviceimports spec" for all but the status, "answer as usual".
 func (s *story) answer(c *cluster, words []string) error {
 	s.judges.disturbed()
 	c.mu.Lock()
@@ -218,16 +222,57 @@ func (s *story) answer(c *cluster, words []string) error {
 			r.times = n
 		}
 		r.reads = r.reads || word == "reads"
+		r.spec = r.spec || word == "spec"
 	}
 	c.refusals = append(c.refusals, r)
 	return nil
 }
 
-// admit refuses as the story wants it.
+// mutation is what a mutating webhook merges into each object of a resource.
+type mutation struct{ resource, subresource, patch string }
+
+// mutate lets an API server change what anybody writes, as a policy or a webhook does: "mutate services {"spec": {"trafficDistribution":
+// "PreferClose"}}" merges that into each Service, "mutate serviceimports/status {...}" into each status. "mutate nothing" ends it.
+func (s *story) mutate(c *cluster, words []string) error {
+	s.judges.disturbed()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mutation = nil; words[0] == "nothing" {
+		return nil
+	}
+	resource, sub, _ := strings.Cut(words[0], "/")
+	c.mutation = &mutation{resource, sub, strings.Join(words[1:], " ")}
+	_, err := jsonpatch.MergePatch([]byte("{}"), []byte(c.mutation.patch))
+	return err
+}
+
+func (m *mutation) of(r *apiserver.Request) error {
+	if m == nil || r.New == nil || m.resource != r.Resource.Resource || m.subresource != r.Subresource {
+		return nil
+	}
+	text, err := json.Marshal(r.New)
+	if err != nil {
+		return err
+	}
+	if text, err = jsonpatch.MergePatch(text, []byte(m.patch)); err != nil {
+		return err
+	}
+	reflect.ValueOf(r.New).Elem().SetZero()
+	return json.Unmarshal(text, r.New)
+}
+
+// admit changes and refuses as the story wants it.
 func (c *cluster) admit(r *apiserver.Request) error {
+	c.mu.Lock()
+	err := c.mutation.of(r)
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	if !isController(r.UserAgent) {
 		return nil
 	}
+	c.judges.read(c.id, r)
 	refused := c.refuses(r)
 	if refused != nil {
 		c.judges.disturbed()
@@ -240,7 +285,7 @@ func (c *cluster) refuses(r *apiserver.Request) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range c.refusals {
-		if one.times == 0 || read && !one.reads || one.resource != "all" && one.resource != r.Resource.Resource {
+		if one.times == 0 || read && !one.reads || one.spec && r.Subresource != "" || one.resource != "all" && one.resource != r.Resource.Resource {
 			continue
 		}
 		if one.resource == "all" && (r.Resource.Resource == "leases" || r.Resource.Resource == "events") {
@@ -265,7 +310,7 @@ func (c *cluster) undisturbed() bool {
 func (c *cluster) undisturbedServer() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !slices.ContainsFunc(c.refusals, func(r *refusal) bool { return r.times != 0 })
+	return c.mutation == nil && !slices.ContainsFunc(c.refusals, func(r *refusal) bool { return r.times != 0 })
 }
 
 func isController(agent string) bool { return strings.HasPrefix(agent, mcs.ControllerName) }
@@ -274,6 +319,8 @@ func isController(agent string) bool { return strings.HasPrefix(agent, mcs.Contr
 func refuse(code int, of schema.GroupResource, name string) error {
 	const webhook = `admission webhook "policy.example.org" denied the request: not allowed`
 	switch code {
+	case http.StatusBadRequest: // of a webhook that gives no code, and says something else each time
+		return apierrors.NewGenericServerResponse(code, "", of, name, fmt.Sprintf("%s at %s", webhook, time.Now().Format(time.TimeOnly)), 0, true)
 	case http.StatusForbidden:
 		return apierrors.NewForbidden(of, name, errors.New(webhook))
 	case http.StatusTooManyRequests:
@@ -340,7 +387,7 @@ func (s *story) settle(_ []string) error {
 		s.judges.podsAre(c.id, false)
 		s.judges.apiIs(c.id, false)
 		c.mu.Lock()
-		c.refusals = nil
+		c.refusals, c.mutation = nil, nil
 		c.mu.Unlock()
 		if c.controller == nil || c.controller.wire.isMuted() {
 			err = errors.Join(err, c.end(true))

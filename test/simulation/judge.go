@@ -66,6 +66,7 @@ type judges struct {
 	network *network
 	facts   map[string]*facts
 	broken  []broken
+	reads   map[string]int                             // of single objects, by controllers, since a story asked for writes: by cluster
 	writes  map[[2]string]int                          // by controllers, made or refused, since a story asked: by cluster and resource
 	weather time.Time                                  // when something was last disturbed
 	stormed time.Time                                  // the same, lies not counted
@@ -124,7 +125,9 @@ const (
 	calm  = 3 * time.Minute
 )
 
-func newJudges() *judges { return &judges{facts: map[string]*facts{}, writes: map[[2]string]int{}} }
+func newJudges() *judges {
+	return &judges{facts: map[string]*facts{}, reads: map[string]int{}, writes: map[[2]string]int{}}
+}
 
 func (j *judges) follow(c *cluster) {
 	j.mu.Lock()
@@ -658,6 +661,16 @@ func (j *judges) judgeRest(f *facts, r *apiserver.Request, key objectKey) {
 		return
 	}
 	j.say(restless, f.id, "the controller writes %s %s (%s %s), and nothing has changed for long", r.Resource.Resource, key.NamespacedName, r.Verb, r.Subresource)
+}
+
+// read counts what a controller reads from its API server besides lists and watches.
+func (j *judges) read(cluster string, r *apiserver.Request) {
+	if r.Verb != "get" || isSignOfLife(r) {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.reads[cluster]++
 }
 
 func (j *judges) count(cluster string, r *apiserver.Request) {

@@ -177,6 +177,7 @@ var everywhere = map[string]func(*story, []string) error{
 	"slices":   (*story).slices,
 	"services": (*story).services,
 	"writes":   (*story).writes,
+	"events":   (*story).events,
 	"peers":    (*story).peers,
 	"cut":      func(s *story, ids []string) error { return s.cut(ids, true) },
 	"connect":  func(s *story, ids []string) error { return s.cut(ids, false) },
@@ -202,6 +203,7 @@ var inCluster = map[string]func(*story, *cluster, []string) error{
 	"api":     (*story).api,
 	"pods":    (*story).pods,
 	"answer":  (*story).answer,
+	"mutate":  (*story).mutate,
 	"lose":    (*story).lose,
 	"expire":  (*story).expire,
 	"backup":  (*story).backup,
@@ -224,10 +226,14 @@ func each[T any](all []T, do func(T) error) error {
 }
 
 // begin starts clusters that are joined all to all, with flags of the controller: "clusters 2", "clusters 3 peer-timeout=1m auto-export=on
-// native-names=kubernetes.io/metadata.name keep-last-endpoints=false".
+// native-names=kubernetes.io/metadata.name keep-last-endpoints=false", and "clusters 1 families=dual" with addresses of both families.
 func (s *story) begin(words []string) error {
 	s.began = slices.Clone(words)
-	words, of, err := options(words, "peer-timeout", "auto-export", "native-names", "keep-last-endpoints")
+	words, of, err := options(words, "peer-timeout", "auto-export", "native-names", "keep-last-endpoints", "families")
+	if err != nil {
+		return err
+	}
+	_, err = oneOf([]string{of["families"]}, "", "dual")
 	if err != nil {
 		return err
 	}
@@ -240,7 +246,7 @@ func (s *story) begin(words []string) error {
 		return fmt.Errorf("want a number of clusters from 1 to 9: %w", err)
 	}
 	for n := range count {
-		c, err := newCluster(s.ctx, s.network, s.judges, n+1, s.seed)
+		c, err := newCluster(s.ctx, s.network, s.judges, n+1, s.seed, of["families"] == "dual")
 		if err != nil {
 			return err
 		}

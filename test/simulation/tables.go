@@ -15,6 +15,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -103,6 +104,29 @@ func (s *story) imports(names []string) error {
 	return table.Flush()
 }
 
+// events prints a table of the events on objects of a name, with how often they came.
+func (s *story) events(names []string) error {
+	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CLUSTER\tON\tTIMES\tREASON\tNOTE")
+	for _, name := range names {
+		key := keyOf(name)
+		for _, c := range s.clusters {
+			for _, object := range c.server.Objects() {
+				e, is := object.(*eventsv1.Event)
+				if !is || e.Regarding.Namespace != key.Namespace || e.Regarding.Name != key.Name {
+					continue
+				}
+				times := 1
+				if e.Series != nil {
+					times = int(e.Series.Count)
+				}
+				_, _ = fmt.Fprintf(table, "%s\t%s %s\t%d\t%s\t%s\n", c.id, e.Regarding.Kind, name, times, e.Reason, e.Note)
+			}
+		}
+	}
+	return table.Flush()
+}
+
 func printConditions(table io.Writer, cluster, name string, all []metav1.Condition) {
 	slices.SortFunc(all, func(a, b metav1.Condition) int { return strings.Compare(a.Type, b.Type) })
 	for _, is := range all {
@@ -157,7 +181,7 @@ func (s *story) services(_ []string) error {
 			}
 			uses, age := s.judges.uses(c.id, client.ObjectKeyFromObject(&svc)).String(), time.Since(svc.CreationTimestamp.Time).Round(time.Second)
 			_, _ = fmt.Fprintln(table, strings.Join([]string{
-				c.id, svc.Namespace + "/" + svc.Name, madeFor(&svc), string(svc.Spec.Type), cmp.Or(svc.Spec.ClusterIP, "-"), orDash(ports), cmp.Or(uses, "-"), age.String(),
+				c.id, svc.Namespace + "/" + svc.Name, madeFor(&svc), typeOf(&svc), orDash(svc.Spec.ClusterIPs), orDash(ports), cmp.Or(uses, "-"), age.String(),
 			}, "\t"))
 		}
 	}
@@ -165,7 +189,7 @@ func (s *story) services(_ []string) error {
 }
 
 // writes prints a table of how many writes the controllers have made or tried since the last one, besides those that say that they run: "writes",
-// "writes services" for those of some resources.
+// "writes services" for those of some resources, and "writes reads" for how many single objects they have read from the API server.
 func (s *story) writes(resources []string) error {
 	s.judges.mu.Lock()
 	defer s.judges.mu.Unlock()
@@ -178,7 +202,13 @@ func (s *story) writes(resources []string) error {
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\n", one[0], one[1], s.judges.writes[one])
 	}
+	if slices.Contains(resources, "reads") {
+		for _, c := range s.clusters {
+			_, _ = fmt.Fprintf(table, "%s\treads\t%d\n", c.id, s.judges.reads[c.id])
+		}
+	}
 	clear(s.judges.writes)
+	clear(s.judges.reads)
 	return table.Flush()
 }
 
@@ -191,6 +221,18 @@ func madeFor(svc *corev1.Service) string {
 		return "native name"
 	}
 	return "-"
+}
+
+// typeOf is the type of a Service, with the addresses of a load balancer.
+func typeOf(svc *corev1.Service) string {
+	is := string(svc.Spec.Type)
+	for _, in := range svc.Status.LoadBalancer.Ingress {
+		is += " on " + in.IP
+	}
+	if class := svc.Spec.LoadBalancerClass; class != nil {
+		is += " of " + *class
+	}
+	return is
 }
 
 func stateOf(e discoveryv1.Endpoint) string {
