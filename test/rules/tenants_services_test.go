@@ -36,15 +36,27 @@ func TestEditorsOfServices(t *testing.T) {
 		t.Helper()
 		becomes(s.Namespace, "c1", "derived-bar", what, func(svc *corev1.Service) bool { return want(svc) && svc.Spec.ClusterIP == vip })
 	}
-	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-bar", func(svc *corev1.Service) {
+	takes := func(svc *corev1.Service) {
 		svc.Labels, svc.Spec.Selector, svc.Spec.Ports[0].Port = nil, map[string]string{"app": "his"}, 6666
+	}
+	putRight := func(svc *corev1.Service) bool {
+		return svc.Labels[labelKeeper] == controller && svc.Spec.Selector == nil && svc.Spec.Ports[0].Port == 80
+	}
+	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-bar", takes)
+	is("the Service is put right, as the import owns it", putRight)
+	var owners []metav1.OwnerReference
+	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-bar", func(svc *corev1.Service) {
+		takes(svc)
+		owners, svc.OwnerReferences = svc.OwnerReferences, nil
 	})
-	// Without its label, the Service does not belong to the controller: it stays unchanged, and the
+	// Without its label and its owner, the Service does not belong to the controller: it stays unchanged, and the
 	// name does not have its address.
 	s.Says("c1", "bar", "Ready", "ForeignService", "")
 	s.answers("bar", "NOERROR")
-	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-bar", func(svc *corev1.Service) { svc.Labels = map[string]string{labelKeeper: controller} })
-	is("the Service is put right", func(svc *corev1.Service) bool { return svc.Spec.Selector == nil && svc.Spec.Ports[0].Port == 80 })
+	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-bar", func(svc *corev1.Service) {
+		svc.Labels, svc.OwnerReferences = map[string]string{labelKeeper: controller}, owners
+	})
+	is("the Service is put right", putRight)
 	s.answers("bar", "NOERROR "+vip)
 	world.EditAs(s.Namespace, tenant, new(corev1.Service), "derived-bar", func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "his"} })
 	is("its selector goes", func(svc *corev1.Service) bool { return svc.Spec.Selector == nil })

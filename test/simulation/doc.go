@@ -6,7 +6,7 @@
 //	                   │           network: which clusters reach one another, whose API server answers, whose pods do
 //	                   ▼              │ each change of an object
 //	                tables            ▼
-//	                               judges: what has to be true after each of them, and (oracle) in the end
+//	                               judges: what has to be true after each of them, and (oracle, fresh) in the end
 //
 // A story is a text file: lines with # say what happens, other lines are steps in the words of kubectl, and what a step prints is indented
 // below it. A history is a random story, which follows from its seed. Both end with "settle": all that disturbs ends, and the clusterset has to
