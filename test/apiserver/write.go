@@ -222,6 +222,7 @@ func (s *Server) add(c *call, object client.Object, applied bool) (client.Object
 	if err := s.inNamespace(c); err != nil {
 		return nil, err
 	}
+	distinct(object)
 	if c.of.defaults != nil {
 		c.of.defaults(object)
 	}
@@ -268,6 +269,7 @@ func (s *Server) change(c *call, old, object client.Object, applied bool) (clien
 		return nil, err
 	}
 	object = c.kept(old, object)
+	distinct(object)
 	if c.of.defaults != nil {
 		c.of.defaults(object)
 	}
@@ -296,6 +298,19 @@ func (s *Server) change(c *call, old, object client.Object, applied bool) (clien
 		return last, nil
 	}
 	return s.put(c, object, false).object, nil
+}
+
+// distinct removes references to owners that are there twice.
+func distinct(o client.Object) {
+	var refs []metav1.OwnerReference
+	for _, r := range o.GetOwnerReferences() {
+		if !slices.ContainsFunc(refs, func(have metav1.OwnerReference) bool { return equality.Semantic.DeepEqual(have, r) }) {
+			refs = append(refs, r)
+		}
+	}
+	if len(refs) < len(o.GetOwnerReferences()) {
+		o.SetOwnerReferences(refs)
+	}
 }
 
 // finalizers refuses new ones of an object that is being deleted.
@@ -510,7 +525,7 @@ func (s *Server) removeAll(c *call, o metav1.DeleteOptions) error {
 	return nil
 }
 
-// delete deletes an object, or marks it as deleted if finalizers keep it, which is returned then.
+// delete deletes an object, or marks it as deleted if finalizers keep it. It returns what the answer shows of it.
 func (s *Server) delete(c *call, o metav1.DeleteOptions) (left client.Object, err error) {
 	have := c.of.items[c.key]
 	if have == nil {
@@ -529,6 +544,9 @@ func (s *Server) delete(c *call, o metav1.DeleteOptions) (left client.Object, er
 	propagate(object, o.PropagationPolicy)
 	if len(object.GetFinalizers()) == 0 && !c.of.kept(object) {
 		s.drop(c, object)
+		if c.of.returned {
+			return object, nil
+		}
 		return nil, nil
 	}
 	if object.GetDeletionTimestamp() == nil {
