@@ -61,7 +61,7 @@ func (s *Server) post(c *call) error {
 		return err
 	}
 	c.key = client.ObjectKeyFromObject(object)
-	return s.reply(c, http.StatusCreated, func(client.Object) (client.Object, error) { return object, nil })
+	return s.reply(c, func(client.Object) (client.Object, error) { return object, nil })
 }
 
 func (s *Server) replace(c *call) error {
@@ -70,7 +70,7 @@ func (s *Server) replace(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.reply(c, http.StatusOK, func(client.Object) (client.Object, error) { return object, nil })
+	return s.reply(c, func(client.Object) (client.Object, error) { return object, nil })
 }
 
 // patch changes an object. A patch that is applied can also create it.
@@ -103,7 +103,7 @@ func (s *Server) patch(c *call) error {
 		err.ErrStatus.Message = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
 		return err
 	}
-	return s.reply(c, http.StatusOK, func(old client.Object) (client.Object, error) {
+	return s.reply(c, func(old client.Object) (client.Object, error) {
 		before, err := json.Marshal(old)
 		if err != nil {
 			return nil, err
@@ -126,7 +126,7 @@ func (s *Server) apply(c *call, text []byte) error {
 	if err := yaml.Unmarshal(text, &wanted.Object); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	return s.reply(c, http.StatusOK, func(old client.Object) (client.Object, error) {
+	return s.reply(c, func(old client.Object) (client.Object, error) {
 		if version := wanted.GetResourceVersion(); version != "" && (old == nil || old.GetResourceVersion() != version) {
 			return nil, conflict(c)
 		}
@@ -155,8 +155,14 @@ func (s *Server) apply(c *call, text []byte) error {
 }
 
 // reply makes a write and answers with its result.
-func (s *Server) reply(c *call, code int, edit func(old client.Object) (client.Object, error)) error {
-	object, err := s.write(c, edit)
+func (s *Server) reply(c *call, edit func(old client.Object) (client.Object, error)) error {
+	code := http.StatusOK
+	object, err := s.write(c, func(old client.Object) (client.Object, error) {
+		if old == nil {
+			code = http.StatusCreated
+		}
+		return edit(old)
+	})
 	if err != nil {
 		return err
 	}
