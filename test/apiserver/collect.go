@@ -5,74 +5,116 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Collect does what the garbage collector and the namespace controller of Kubernetes do, once, and reports whether there was something to do. They
+// Collect does what the garbage collector and the namespace controller of Kubernetes do, once, and reports whether something has changed. They
 // need some time for that: the caller decides when.
 //
-//   - An object whose owners have all gone goes.
-//   - With the finalizer foregroundDeletion, what an object owns goes first if it blocks that (blockOwnerDeletion), and otherwise after it. With
-//     orphan, it has no owner any more.
+//   - An object whose owners have all gone goes, also if another object has got the owner's name, or if the owner is in another namespace. If one
+//     of them is there, the references to the others go. An owner of a kind that the Server does not have lets everything stay.
+//   - With the finalizer foregroundDeletion, what an object owns goes first, unless it has another owner, and the object does not wait for
+//     what does not block that (blockOwnerDeletion). With orphan, what it owns stays without it.
 //   - All objects of a namespace that is deleted go, and then the namespace.
 func (s *Server) Collect() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	owners := map[types.UID]bool{}
+	before := s.version
 	for _, of := range s.stores {
-		for _, one := range of.items {
-			owners[one.object.GetUID()] = true
+		if of.resource == "events" { // Kubernetes leaves them alone
+			continue
 		}
-	}
-	did := false
-	for _, of := range s.stores {
 		for _, one := range of.sorted(everything) {
-			did = s.collect(of, one.object, owners) || did
+			if of.items[one.NamespacedName] == one { // else it has changed meanwhile, and it is looked at the next time
+				s.collect(of, one.object)
+			}
 		}
 	}
 	for _, one := range s.namespaces().sorted(everything) {
 		if n := one.object.(*corev1.Namespace); n.DeletionTimestamp != nil {
-			did = s.endNamespace(n) || did
+			s.endNamespace(n)
 		}
 	}
-	return did
+	return s.version != before
 }
 
 const collector, terminator = "kube-controller-manager/collector", "kube-controller-manager/namespaces"
 
-func (s *Server) collect(of *store, object client.Object, owners map[types.UID]bool) bool {
-	refs := object.GetOwnerReferences()
-	ended := len(refs) > 0 && !slices.ContainsFunc(refs, func(r metav1.OwnerReference) bool { return owners[r.UID] })
-	switch {
-	case ended && object.GetDeletionTimestamp() == nil:
-		s.end(of, object, collector)
-		return true
-	case object.GetDeletionTimestamp() == nil:
-		return false
-	case slices.Contains(object.GetFinalizers(), metav1.FinalizerDeleteDependents):
-		did := false
-		for _, one := range s.dependents(object, true) {
-			if one.object.GetDeletionTimestamp() == nil {
-				s.end(one.of, one.object, collector)
-				did = true
-			}
+func (s *Server) collect(of *store, object client.Object) {
+	has := func(finalizer string) bool { return slices.Contains(object.GetFinalizers(), finalizer) }
+	switch deleted := object.GetDeletionTimestamp() != nil; {
+	case deleted && has(metav1.FinalizerDeleteDependents):
+		if !slices.ContainsFunc(s.dependents(object), func(d dependent) bool { return d.blocks(object) }) {
+			s.edit(of, object, func(o client.Object) { without(o, metav1.FinalizerDeleteDependents) })
 		}
-		if len(s.dependents(object, true)) > 0 {
-			return did
+	case deleted && has(metav1.FinalizerOrphanDependents):
+		for _, one := range s.dependents(object) {
+			s.edit(one.of, one.object, func(o client.Object) {
+				disown(o, func(r metav1.OwnerReference) bool { return r.UID == object.GetUID() })
+			})
 		}
-		s.unblock(of, object, metav1.FinalizerDeleteDependents)
-		return true
-	case slices.Contains(object.GetFinalizers(), metav1.FinalizerOrphanDependents):
-		for _, one := range s.dependents(object, false) {
-			edited := one.object.DeepCopyObject().(client.Object)
-			edited.SetOwnerReferences(slices.DeleteFunc(edited.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == object.GetUID() }))
-			s.put(&call{of: one.of, verb: "patch", key: client.ObjectKeyFromObject(edited), manager: collector}, edited, false)
-		}
-		s.unblock(of, object, metav1.FinalizerOrphanDependents)
-		return true
+		s.edit(of, object, func(o client.Object) { without(o, metav1.FinalizerOrphanDependents) })
+	case !deleted && len(object.GetOwnerReferences()) > 0:
+		s.judge(of, object)
 	}
-	return false
+}
+
+// judge deletes an object that has lost its owners, or takes the references to some of them from it.
+func (s *Server) judge(of *store, object client.Object) {
+	stays, waited := false, false
+	ended := map[types.UID]bool{}
+	for _, r := range object.GetOwnerReferences() {
+		owner, known := s.owner(of, object, r)
+		switch {
+		case !known:
+			return
+		case owner == nil:
+			ended[r.UID] = true
+		case owner.GetDeletionTimestamp() != nil && slices.Contains(owner.GetFinalizers(), metav1.FinalizerDeleteDependents):
+			ended[r.UID], waited = true, true
+		default:
+			stays = true
+		}
+	}
+	owned := s.dependents(object)
+	switch {
+	case stays:
+		if len(ended) > 0 {
+			s.edit(of, object, func(o client.Object) { disown(o, func(r metav1.OwnerReference) bool { return ended[r.UID] }) })
+		}
+	case waited && len(owned) > 0:
+		if slices.ContainsFunc(owned, dependent.waits) { // perhaps for this object
+			s.edit(of, object, unblock)
+			object = of.items[client.ObjectKeyFromObject(object)].object
+		}
+		s.end(of, object, metav1.DeletePropagationForeground, collector)
+	case slices.Contains(object.GetFinalizers(), metav1.FinalizerOrphanDependents):
+		s.end(of, object, metav1.DeletePropagationOrphan, collector)
+	case slices.Contains(object.GetFinalizers(), metav1.FinalizerDeleteDependents):
+		s.end(of, object, metav1.DeletePropagationForeground, collector)
+	default:
+		s.end(of, object, metav1.DeletePropagationBackground, collector)
+	}
+}
+
+// owner returns what a reference means, or nil if it is not there. What it means is not known of a kind that the Server does not have,
+// nor of one in a namespace if the object that it owns is in none.
+func (s *Server) owner(of *store, object client.Object, r metav1.OwnerReference) (owner client.Object, known bool) {
+	gvk := schema.FromAPIVersionAndKind(r.APIVersion, r.Kind)
+	at := slices.IndexFunc(s.stores, func(of *store) bool { return of.GroupVersionKind == gvk })
+	if at < 0 || of.cluster && !s.stores[at].cluster {
+		return nil, false
+	}
+	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: r.Name}
+	if s.stores[at].cluster {
+		key.Namespace = ""
+	}
+	if have := s.stores[at].items[key]; have != nil && have.object.GetUID() == r.UID {
+		return have.object, true
+	}
+	return nil, true
 }
 
 type dependent struct {
@@ -80,13 +122,23 @@ type dependent struct {
 	object client.Object
 }
 
-// dependents are the objects that an object owns; or those that block its deletion.
-func (s *Server) dependents(owner client.Object, blocking bool) (all []dependent) {
+// blocks reports whether the deletion of an owner in the foreground waits for the object.
+func (d dependent) blocks(owner client.Object) bool {
+	return slices.ContainsFunc(d.object.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
+		return r.UID == owner.GetUID() && r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion
+	})
+}
+
+// waits reports whether the object is deleted in the foreground.
+func (d dependent) waits() bool {
+	return d.object.GetDeletionTimestamp() != nil && slices.Contains(d.object.GetFinalizers(), metav1.FinalizerDeleteDependents)
+}
+
+// dependents are the objects that an object owns.
+func (s *Server) dependents(owner client.Object) (all []dependent) {
 	for _, of := range s.stores {
 		for _, one := range of.sorted(everything) {
-			if slices.ContainsFunc(one.object.GetOwnerReferences(), func(r metav1.OwnerReference) bool {
-				return r.UID == owner.GetUID() && (!blocking || r.BlockOwnerDeletion != nil && *r.BlockOwnerDeletion)
-			}) {
+			if slices.ContainsFunc(one.object.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner.GetUID() }) {
 				all = append(all, dependent{of, one.object})
 			}
 		}
@@ -94,50 +146,62 @@ func (s *Server) dependents(owner client.Object, blocking bool) (all []dependent
 	return all
 }
 
-// end deletes an object, as far as its finalizers allow. A refusal by Admit is not remembered: the next call tries again.
-func (s *Server) end(of *store, object client.Object, by string) {
-	c := &call{of: of, verb: "delete", key: client.ObjectKeyFromObject(object), manager: by}
-	_, _ = s.delete(c, metav1.DeleteOptions{})
+func disown(o client.Object, gone func(metav1.OwnerReference) bool) {
+	o.SetOwnerReferences(slices.DeleteFunc(o.GetOwnerReferences(), gone))
 }
 
-// unblock removes a finalizer, and the object if it was the last one.
-func (s *Server) unblock(of *store, object client.Object, finalizer string) {
-	edited := object.DeepCopyObject().(client.Object)
-	edited.SetFinalizers(slices.DeleteFunc(edited.GetFinalizers(), func(f string) bool { return f == finalizer }))
-	c := &call{of: of, verb: "patch", key: client.ObjectKeyFromObject(object), manager: collector}
-	if len(edited.GetFinalizers()) == 0 && !of.kept(edited) {
-		s.drop(c, edited)
-	} else {
-		s.put(c, edited, false)
+func unblock(o client.Object) {
+	refs := o.GetOwnerReferences()
+	for i := range refs {
+		if refs[i].BlockOwnerDeletion != nil {
+			refs[i].BlockOwnerDeletion = ptr(false)
+		}
 	}
+	o.SetOwnerReferences(refs)
+}
+
+func without(o client.Object, finalizer string) {
+	o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == finalizer }))
+}
+
+// edit changes the metadata of an object, which goes if a finalizer was the last thing that kept it. A refusal is not remembered: the next
+// call tries again.
+func (s *Server) edit(of *store, object client.Object, change func(client.Object)) {
+	edited := object.DeepCopyObject().(client.Object)
+	change(edited)
+	c := &call{of: of, verb: "patch", key: client.ObjectKeyFromObject(object), manager: collector}
+	_, _ = s.change(c, object, edited, false)
+}
+
+// end deletes an object, as far as its finalizers allow.
+func (s *Server) end(of *store, object client.Object, how metav1.DeletionPropagation, by string) {
+	c := &call{of: of, verb: "delete", key: client.ObjectKeyFromObject(object), manager: by}
+	_, _ = s.delete(c, metav1.DeleteOptions{PropagationPolicy: &how})
 }
 
 // endNamespace deletes the objects of a namespace, and the namespace once there are none.
-func (s *Server) endNamespace(n *corev1.Namespace) bool {
-	in, left, did := everything, 0, false
+func (s *Server) endNamespace(n *corev1.Namespace) {
+	in, left := everything, 0
 	in.namespace = n.Name
 	for _, of := range s.stores {
 		if of.cluster {
 			continue
 		}
 		for _, one := range of.sorted(in) {
-			if one.object.GetDeletionTimestamp() == nil {
-				s.end(of, one.object, terminator)
-				did = true
-			}
+			s.end(of, one.object, metav1.DeletePropagationBackground, terminator)
 		}
 		left += len(of.sorted(in))
 	}
-	if left > 0 {
-		return did
+	if left > 0 || len(n.Spec.Finalizers) == 0 {
+		return
 	}
 	of := s.namespaces()
 	ended := n.DeepCopy()
 	ended.Spec.Finalizers = nil
-	if c := (&call{of: of, verb: "update", sub: "finalize", key: client.ObjectKeyFromObject(n), manager: terminator}); len(ended.Finalizers) == 0 {
+	c := &call{of: of, verb: "update", sub: "finalize", key: client.ObjectKeyFromObject(n), manager: terminator}
+	if len(ended.Finalizers) == 0 {
 		s.drop(c, ended)
 	} else {
 		s.put(c, ended, false)
 	}
-	return true
 }

@@ -31,6 +31,7 @@ type kind struct {
 	status     bool                              // the status is a subresource
 	upsert     bool                              // an update creates what is not there
 	versioned  bool                              // an update has to name the version that it is based on
+	returned   bool                              // a deletion answers with the object
 	generation func(old, new client.Object) bool // whether a change counts in metadata.generation; nil if there is none
 	// defaults sets what is not given, before managedFields are noted.
 	defaults func(new client.Object)
@@ -40,9 +41,9 @@ type kind struct {
 }
 
 var kinds = []*kind{
-	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), resource: "namespaces", cluster: true, status: true, prepare: prepareNamespace},
+	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Namespace"), resource: "namespaces", cluster: true, status: true, defaults: namespaceDefaults, prepare: prepareNamespace},
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Secret"), resource: "secrets", defaults: secretDefaults, prepare: checkSecret},
-	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Service"), resource: "services", status: true, upsert: true, defaults: serviceDefaults, prepare: assign, released: releaseService},
+	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Service"), resource: "services", status: true, upsert: true, returned: true, defaults: serviceDefaults, prepare: assign, released: releaseService},
 	{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Event"), resource: "events"},
 	{GroupVersionKind: eventsv1.SchemeGroupVersion.WithKind("Event"), resource: "events"},
 	{GroupVersionKind: coordinationv1.SchemeGroupVersion.WithKind("Lease"), resource: "leases", upsert: true, versioned: true},

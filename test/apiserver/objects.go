@@ -28,7 +28,7 @@ func (k *kind) kept(o client.Object) bool {
 // terminate marks a deleted object that is kept.
 func (k *kind) terminate(o client.Object) {
 	if n, ok := o.(*corev1.Namespace); ok {
-		n.Status.Phase = corev1.NamespaceTerminating
+		n.Status.Phase, n.DeletionGracePeriodSeconds = corev1.NamespaceTerminating, nil
 	}
 }
 
@@ -39,11 +39,15 @@ func prepareNamespace(_ *Server, old, new client.Object) error {
 	} else {
 		n.Spec.Finalizers = old.(*corev1.Namespace).Spec.Finalizers // a subresource changes them
 	}
+	return nil
+}
+
+func namespaceDefaults(new client.Object) {
+	n := new.(*corev1.Namespace)
 	if n.Labels == nil {
 		n.Labels = map[string]string{}
 	}
 	n.Labels[corev1.LabelMetadataName] = n.Name
-	return nil
 }
 
 func secretDefaults(new client.Object) {

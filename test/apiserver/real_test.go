@@ -7,9 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -38,7 +36,7 @@ var shared = kube.Shared{Prepare: func(ctx context.Context, c *kube.Cluster) err
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	os.Exit(shared.Main(m))
+	os.Exit(kube.Main(m, &shared, &controlled))
 }
 
 // side is one of the two API servers. Steps of a story keep what they need between them.
@@ -359,18 +357,6 @@ func newSide(t *testing.T, config *rest.Config) *side {
 	return s
 }
 
-// What differs between two clusters by itself.
-var unlike = []struct {
-	what *regexp.Regexp
-	by   string
-}{
-	{regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`), "UID"},
-	{regexp.MustCompile(`"20\d\d-[^"]*Z"`), `"TIME"`},
-	{regexp.MustCompile(`\b10\.0\.0\.\d+\b`), "CLUSTERIP"},
-	{regexp.MustCompile(`made-\w{5}\b`), "made-SUFFIX"},
-	{regexp.MustCompile(`\(\d+\)`), "(VERSION)"},
-}
-
 // answer is what an API server answers to a step: an error with its code, reason and causes, or the object. Of its version it says whether
 // it is another one than before.
 func (s *side) answer(step do) string {
@@ -394,33 +380,4 @@ func (s *side) answer(step do) string {
 	}
 	s.last[key] = o.DeepCopyObject().(client.Object)
 	return version + "\n" + comparable(o)
-}
-
-// comparable is an object without what differs between two clusters by itself.
-func comparable(o client.Object) string {
-	o.SetResourceVersion("")
-	entries := o.GetManagedFields() // they are sorted by their times, in seconds
-	slices.SortFunc(entries, func(a, b metav1.ManagedFieldsEntry) int {
-		return strings.Compare(a.Manager+string(a.Operation)+a.Subresource, b.Manager+string(b.Operation)+b.Subresource)
-	})
-	o.SetManagedFields(entries)
-	text, err := json.MarshalIndent(o, "", " ")
-	if err != nil {
-		return err.Error()
-	}
-	return like(string(text))
-}
-
-func causes(status metav1.Status) []metav1.StatusCause {
-	if status.Details == nil {
-		return nil
-	}
-	return status.Details.Causes
-}
-
-func like(text string) string {
-	for _, u := range unlike {
-		text = u.what.ReplaceAllString(text, u.by)
-	}
-	return text
 }

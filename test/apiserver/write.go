@@ -61,7 +61,7 @@ func (s *Server) post(c *call) error {
 		return err
 	}
 	c.key = client.ObjectKeyFromObject(object)
-	return s.reply(c, http.StatusCreated, func(client.Object) (client.Object, error) { return object, nil })
+	return s.reply(c, func(client.Object) (client.Object, error) { return object, nil })
 }
 
 func (s *Server) replace(c *call) error {
@@ -70,7 +70,7 @@ func (s *Server) replace(c *call) error {
 	if err != nil {
 		return err
 	}
-	return s.reply(c, http.StatusOK, func(client.Object) (client.Object, error) { return object, nil })
+	return s.reply(c, func(client.Object) (client.Object, error) { return object, nil })
 }
 
 // patch changes an object. A patch that is applied can also create it.
@@ -103,7 +103,7 @@ func (s *Server) patch(c *call) error {
 		err.ErrStatus.Message = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
 		return err
 	}
-	return s.reply(c, http.StatusOK, func(old client.Object) (client.Object, error) {
+	return s.reply(c, func(old client.Object) (client.Object, error) {
 		before, err := json.Marshal(old)
 		if err != nil {
 			return nil, err
@@ -126,7 +126,7 @@ func (s *Server) apply(c *call, text []byte) error {
 	if err := yaml.Unmarshal(text, &wanted.Object); err != nil {
 		return apierrors.NewBadRequest(err.Error())
 	}
-	return s.reply(c, http.StatusOK, func(old client.Object) (client.Object, error) {
+	return s.reply(c, func(old client.Object) (client.Object, error) {
 		if version := wanted.GetResourceVersion(); version != "" && (old == nil || old.GetResourceVersion() != version) {
 			return nil, conflict(c)
 		}
@@ -155,8 +155,14 @@ func (s *Server) apply(c *call, text []byte) error {
 }
 
 // reply makes a write and answers with its result.
-func (s *Server) reply(c *call, code int, edit func(old client.Object) (client.Object, error)) error {
-	object, err := s.write(c, edit)
+func (s *Server) reply(c *call, edit func(old client.Object) (client.Object, error)) error {
+	code := http.StatusOK
+	object, err := s.write(c, func(old client.Object) (client.Object, error) {
+		if old == nil {
+			code = http.StatusCreated
+		}
+		return edit(old)
+	})
 	if err != nil {
 		return err
 	}
@@ -222,6 +228,7 @@ func (s *Server) add(c *call, object client.Object, applied bool) (client.Object
 	if err := s.inNamespace(c); err != nil {
 		return nil, err
 	}
+	distinct(object)
 	if c.of.defaults != nil {
 		c.of.defaults(object)
 	}
@@ -268,6 +275,7 @@ func (s *Server) change(c *call, old, object client.Object, applied bool) (clien
 		return nil, err
 	}
 	object = c.kept(old, object)
+	distinct(object)
 	if c.of.defaults != nil {
 		c.of.defaults(object)
 	}
@@ -296,6 +304,19 @@ func (s *Server) change(c *call, old, object client.Object, applied bool) (clien
 		return last, nil
 	}
 	return s.put(c, object, false).object, nil
+}
+
+// distinct removes references to owners that are there twice.
+func distinct(o client.Object) {
+	var refs []metav1.OwnerReference
+	for _, r := range o.GetOwnerReferences() {
+		if !slices.ContainsFunc(refs, func(have metav1.OwnerReference) bool { return equality.Semantic.DeepEqual(have, r) }) {
+			refs = append(refs, r)
+		}
+	}
+	if len(refs) < len(o.GetOwnerReferences()) {
+		o.SetOwnerReferences(refs)
+	}
 }
 
 // finalizers refuses new ones of an object that is being deleted.
@@ -510,7 +531,7 @@ func (s *Server) removeAll(c *call, o metav1.DeleteOptions) error {
 	return nil
 }
 
-// delete deletes an object, or marks it as deleted if finalizers keep it, which is returned then.
+// delete deletes an object, or marks it as deleted if finalizers keep it. It returns what the answer shows of it.
 func (s *Server) delete(c *call, o metav1.DeleteOptions) (left client.Object, err error) {
 	have := c.of.items[c.key]
 	if have == nil {
@@ -529,6 +550,9 @@ func (s *Server) delete(c *call, o metav1.DeleteOptions) (left client.Object, er
 	propagate(object, o.PropagationPolicy)
 	if len(object.GetFinalizers()) == 0 && !c.of.kept(object) {
 		s.drop(c, object)
+		if c.of.returned {
+			return object, nil
+		}
 		return nil, nil
 	}
 	if object.GetDeletionTimestamp() == nil {

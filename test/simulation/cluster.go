@@ -32,7 +32,7 @@ type cluster struct {
 	number  int
 	network *network
 	judges  *judges
-	server  *apiserver.Server
+	server  *apiserver.Recorder
 	flags   reconcile.Options // those that the story gives
 	admin   client.Client
 
@@ -88,7 +88,7 @@ func newCluster(ctx context.Context, n *network, j *judges, number int, seed uin
 	c := &cluster{id: "member" + strconv.Itoa(number), number: number, network: n, judges: j, changed: make(chan struct{}, 1)}
 	c.stopOthers = func() {}
 	j.follow(c)
-	c.server = apiserver.New(apiserver.Options{
+	c.server = apiserver.NewRecorder(apiserver.Options{
 		ServiceCIDRs: servicesOf(number, dual), Seed: seed + uint64(number), Admit: c.admit,
 		Now: c.now,
 		Stored: func(r *apiserver.Request) {

@@ -19,7 +19,8 @@
 //	go test -v -run TestOne ./test/simulation -story FILE        a story, with each change of an object
 //
 // A step is in story.go with its name, and in objects.go, faults.go or tables.go with its meaning. What is real: the controller with its
-// manager, caches and clients, and the plugin's watch and index. What is a model: the network, kube-proxy, the garbage collector and the
-// namespace controller, and the API server, whose truth test/apiserver shows. Undetermined is which of two goroutines comes first at the same
-// virtual time, so a seed does not find each failure each time.
+// manager, caches and clients, and the plugin's watch and index. What is a model: the network, kube-proxy, the garbage collector, the
+// namespace controller and the API server. Of the last three, test/apiserver shows the truth, and TestStoriesLikeAKubeAPIServer makes each
+// write of the stories again in a kube-apiserver. Undetermined is which of two goroutines comes first at the same virtual time, so a seed
+// does not find each failure each time.
 package simulation

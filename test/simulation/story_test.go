@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, fault any) {
 		panicked.Store(new(fmt.Sprintf("%v\n%s", fault, debug.Stack())))
 	}}
-	os.Exit(m.Run())
+	os.Exit(shared.Main(m))
 }
 
 // Each file of testdata is a story. What its steps print has to be what it says.

@@ -1,0 +1,64 @@
+package simulation
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/clusterset-dns/multicluster/test/apiserver"
+	"github.com/clusterset-dns/multicluster/test/kube"
+)
+
+// The ranges of all clusters of a story are in this one.
+var shared = kube.Shared{Options: kube.Options{ServiceCIDRs: "10.0.0.0/12"}, Prepare: func(ctx context.Context, c *kube.Cluster) error {
+	return c.InstallCRDs(ctx, kube.OnlyV1Beta1)
+}}
+
+// without are steps that no kube-apiserver can be asked for: objects that it would not accept, and a backup that is restored.
+var without = regexp.MustCompile(`(?m)^member\d: (forge|restore) `)
+
+// TestStoriesLikeAKubeAPIServer makes each write of the stories again in a kube-apiserver, those of each cluster for themselves, and compares the answers, and
+// all objects in the end. What faults of a story have refused is left out, and with it what makes no difference to an API server.
+func TestStoriesLikeAKubeAPIServer(t *testing.T) {
+	config := shared.Cluster(t).Config
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if without.Match(text) {
+				t.Skip("it has steps for which no kube-apiserver can be asked")
+			}
+			all := map[string]*apiserver.Recorder{}
+			synctest.Test(t, func(t *testing.T) {
+				ctx := context.WithValue(t.Context(), finale{}, func(s *story) {
+					for _, c := range s.clusters {
+						all[c.id] = c.server
+					}
+				})
+				if _, err := play(ctx, 1, string(text)); err != nil {
+					t.Fatal(err)
+				}
+			})
+			for id, recorder := range all {
+				t.Log(id, len(recorder.Writes()), "writes")
+				differences, err := apiserver.Replay(t.Context(), config, recorder)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, d := range differences {
+					t.Errorf("%s: %s", id, d)
+				}
+			}
+		})
+	}
+}
