@@ -122,6 +122,7 @@ func (s *story) install(c *cluster, words []string) error {
 			_ = c.over(c.second, true)
 		}
 		c.second = c.launch(s.ctx, in)
+		s.judges.installed(c.id)
 	}
 	if c.second == nil {
 		return errMoot

@@ -101,6 +101,7 @@ type facts struct {
 	apiDown            bool
 	apiSilent, apiBack time.Time // when the API server last went down, and came back
 	started            time.Time // the controller
+	twice              bool      // there was a second installation, which has no peers, and fights until it sees the first one
 }
 
 type objectKey struct {
@@ -196,6 +197,13 @@ func (j *judges) began(cluster string) {
 	})
 	j.facts[cluster].started = time.Now()
 	j.storm()
+}
+
+// installed notes that a second installation has started.
+func (j *judges) installed(cluster string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.facts[cluster].twice = true
 }
 
 // restart has the kube-proxies of a cluster read all anew, also after a restore.
@@ -444,7 +452,7 @@ func (f *facts) limits(id string) bool {
 func (j *judges) judgeTraffic(f *facts, svc types.NamespacedName, before, after map[string]bool, ours bool) {
 	name, derived := strings.CutPrefix(svc.Name, "derived-")
 	key := types.NamespacedName{Namespace: svc.Namespace, Name: name}
-	if !derived || !ours || !f.answersFor(key, svc) || j.anyHeadless(key) || j.mayLeave(key) || j.isChosen(key) && !j.isCalm() {
+	if !derived || !ours || f.twice || !f.answersFor(key, svc) || j.anyHeadless(key) || j.mayLeave(key) || j.isChosen(key) && !j.isCalm() {
 		return // which clusters were chosen a moment before a link was cut, is nobody's fault
 	}
 	good := j.good(f, key, false)
