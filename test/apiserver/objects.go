@@ -190,7 +190,7 @@ func serviceDefaults(new client.Object) {
 			p.TargetPort = intstr.FromInt32(p.Port)
 		}
 	}
-	if spec.ExternalTrafficPolicy == "" && (len(spec.ExternalIPs) > 0 || spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer) {
+	if spec.ExternalTrafficPolicy == "" && needsExternalPolicy(*spec) {
 		spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyCluster
 	}
 	if spec.InternalTrafficPolicy == nil && spec.Type != corev1.ServiceTypeExternalName {
@@ -209,6 +209,21 @@ func familyOf(a netip.Addr) corev1.IPFamily {
 	return corev1.IPv6Protocol
 }
 
+// needsExternalPolicy reports whether a Service has addresses for clients outside of the cluster.
+func needsExternalPolicy(spec corev1.ServiceSpec) bool {
+	return len(spec.ExternalIPs) > 0 || spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer
+}
+
+// dropUnneeded removes policies that a change has left alone, but made meaningless.
+func dropUnneeded(spec *corev1.ServiceSpec, old corev1.ServiceSpec) {
+	if needsExternalPolicy(old) && !needsExternalPolicy(*spec) && spec.ExternalTrafficPolicy == old.ExternalTrafficPolicy {
+		spec.ExternalTrafficPolicy = ""
+	}
+	if spec.Type == corev1.ServiceTypeExternalName && equality.Semantic.DeepEqual(spec.InternalTrafficPolicy, old.InternalTrafficPolicy) {
+		spec.InternalTrafficPolicy = nil
+	}
+}
+
 // assign gives a Service its addresses. A change keeps those that it has.
 func assign(s *Server, before, after client.Object) error {
 	svc, old := after.(*corev1.Service), new(corev1.Service)
@@ -216,6 +231,11 @@ func assign(s *Server, before, after client.Object) error {
 		old = before.(*corev1.Service)
 	}
 	spec := &svc.Spec
+	dropUnneeded(spec, old.Spec)
+	if known := []string{corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode}; spec.TrafficDistribution != nil &&
+		!slices.Contains(known, *spec.TrafficDistribution) {
+		return invalid(svc, field.NotSupported(field.NewPath("spec", "trafficDistribution"), *spec.TrafficDistribution, known))
+	}
 	if old.Spec.Type == corev1.ServiceTypeLoadBalancer && spec.Type != corev1.ServiceTypeLoadBalancer {
 		svc.Status.LoadBalancer = corev1.LoadBalancerStatus{}
 	}

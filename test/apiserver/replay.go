@@ -67,7 +67,7 @@ type replay struct {
 }
 
 // assigned are the texts that each API server chooses itself.
-var assigned = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b\d+\.\d+\.\d+\.\d+\b`)
+var assigned = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b\d+\.\d+\.\d+\.\d+\b|\bfd00:[0-9a-f:]+`)
 
 func translate(text string, by map[string]string) string {
 	return assigned.ReplaceAllStringFunc(text, func(found string) string { return cmp.Or(by[found], found) })

@@ -401,6 +401,10 @@ func (s *Server) prepare(c *call, old, object client.Object) error {
 // manage records in managedFields what a write has changed.
 func (c *call) manage(old, object client.Object) client.Object {
 	from, to := c.of.managed(old), c.of.managed(object)
+	was, is := from.(*corev1.Service)
+	if is && was.Spec.Type == corev1.ServiceTypeExternalName { // nobody gets the default that it has after that
+		to.(*corev1.Service).Spec.InternalTrafficPolicy = was.Spec.InternalTrafficPolicy
+	}
 	managed, err := fieldManagers[c.of.String()+"/"+c.sub].Update(from, to, c.manager)
 	if err != nil {
 		return object

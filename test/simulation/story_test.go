@@ -17,6 +17,8 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 var update = flag.Bool("update", false, "write what the steps of the stories print now")
@@ -29,7 +31,7 @@ func TestMain(m *testing.M) {
 	utilruntime.PanicHandlers = []func(context.Context, any){func(_ context.Context, fault any) {
 		panicked.Store(new(fmt.Sprintf("%v\n%s", fault, debug.Stack())))
 	}}
-	os.Exit(shared.Main(m))
+	os.Exit(kube.Main(m, &single, &dual))
 }
 
 // Each file of testdata is a story. What its steps print has to be what it says.
