@@ -140,5 +140,6 @@ func (r PeerRecord) State(s Observation) (PeerState, metav1.Duration) {
 
 // Remaining returns how long the peer must still stay connected before it counts.
 func (r PeerRecord) Remaining(now metav1.Time) metav1.Duration {
-	return metav1.Duration{Duration: max(0, r.wait().Duration-now.Sub(r.Began.Time))}
+	wait := r.wait().Duration
+	return metav1.Duration{Duration: max(0, min(wait, wait-now.Sub(r.Began.Time)))} // it can have begun later than now after a step of the clock
 }

@@ -112,7 +112,7 @@ func (c *contests) of(name types.NamespacedName, now time.Time) (held contested.
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for field, k := range c.by[name] {
-		left := k.pause - now.Sub(k.last)
+		left := min(k.pause, k.pause-now.Sub(k.last)) // last is later than now after a step of the clock
 		switch {
 		case left > 0:
 			if held == nil {

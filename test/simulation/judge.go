@@ -356,10 +356,7 @@ func (f *facts) names() (all []types.NamespacedName) {
 // serves computes what the cluster exports of a name, from what its users made.
 func (f *facts) serves(name types.NamespacedName) {
 	now := serving{}
-	svc, export := get[*corev1.Service](f, name), get[*mcsv1beta1.ServiceExport](f, name)
-	imp := get[*mcsv1beta1.ServiceImport](f, name)
-	foreign := imp != nil && !ownership.OfImport(imp)
-	if svc != nil && export != nil && export.DeletionTimestamp == nil && svc.Spec.Type != corev1.ServiceTypeExternalName && !foreign {
+	if svc := get[*corev1.Service](f, name); svc != nil && f.isExported(name, svc) {
 		for key, object := range f.objects {
 			slice, ok := object.(*discoveryv1.EndpointSlice)
 			if !ok || key.Namespace != name.Namespace || !isSource(slice, name.Name) {
@@ -376,6 +373,15 @@ func (f *facts) serves(name types.NamespacedName) {
 		}
 	}
 	f.serving[name] = now
+}
+
+// isExported reports whether a Service has an export that counts, and is a user's own.
+func (f *facts) isExported(name types.NamespacedName, svc *corev1.Service) bool {
+	export, imp := get[*mcsv1beta1.ServiceExport](f, name), get[*mcsv1beta1.ServiceImport](f, name)
+	if export == nil || export.DeletionTimestamp != nil || imp != nil && !ownership.OfImport(imp) {
+		return false
+	}
+	return svc.Spec.Type != corev1.ServiceTypeExternalName && !ownership.NativeService(svc)
 }
 
 // isSource reports whether Kubernetes made a slice for a user's Service, in the family that all Services here have.
@@ -513,16 +519,19 @@ func (j *judges) isCalm() bool {
 	return true
 }
 
-// choosing are the annotations that say which clusters get traffic, or import the name.
-var choosing = []string{mcs.AnnotationPreferClusters, mcs.AnnotationToClusters}
+// choosing are the annotations that say which clusters get traffic, or import the name. Of these, leaving can leave none.
+var (
+	leaving  = []string{mcs.AnnotationPreferClusters, mcs.AnnotationToClusters}
+	choosing = append([]string{mcs.AnnotationMinReady, mcs.AnnotationReturnAfter}, leaving...)
+)
 
 // isChosen reports whether an export or an import says which clusters get traffic, or import the name: there are other rules then.
 func (j *judges) isChosen(name types.NamespacedName) bool {
-	return len(j.choices(name)) > 0
+	return len(j.choices(name, choosing)) > 0
 }
 
-// choices are what the exports and imports of a name say about that, each as "annotation=value".
-func (j *judges) choices(name types.NamespacedName) (all []string) {
+// choices are what the exports and imports of a name say with some annotations, each as "annotation=value".
+func (j *judges) choices(name types.NamespacedName, with []string) (all []string) {
 	for _, f := range j.facts {
 		var annotations []map[string]string
 		if export := get[*mcsv1beta1.ServiceExport](f, name); export != nil {
@@ -532,7 +541,7 @@ func (j *judges) choices(name types.NamespacedName) (all []string) {
 			annotations = append(annotations, imp.Annotations)
 		}
 		for _, of := range annotations {
-			for key, value := range mcs.Only(of, choosing...) {
+			for key, value := range mcs.Only(of, with...) {
 				all = append(all, key+"="+value)
 			}
 		}
@@ -542,7 +551,7 @@ func (j *judges) choices(name types.NamespacedName) (all []string) {
 
 // mayLeave reports whether the clusters that are chosen for a name can be such that no endpoint is left for one that uses it.
 func (j *judges) mayLeave(name types.NamespacedName) bool {
-	return slices.ContainsFunc(j.choices(name), func(is string) bool { return !strings.HasSuffix(is, "any") })
+	return slices.ContainsFunc(j.choices(name, leaving), func(is string) bool { return !strings.HasSuffix(is, "any") })
 }
 
 // judgeAddress wants the address that an import had, for as long as somebody exports the name.
