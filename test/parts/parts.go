@@ -43,7 +43,8 @@ var parts = []part{
 	{name: "charts", servers: 9, group: "test", module: "deploy/charts", tests: []string{"./..."}, inputs: with("build", "docs/operations", "docs/pictures")},
 	{name: "images", group: "test", module: "build/images", tests: []string{"./..."}, flags: []string{"-skip=^TestReproducible$"}, inputs: with("build", "cli", "CHANGELOG.md", ".github", "Makefile")},
 	{name: "plugin", servers: 1, group: "test", module: ".", tests: []string{"./plugin/...", "./internal/reflector"}, race: true},
-	{name: "simulation", servers: 3, group: "test", module: ".", tests: []string{"./test/apiserver", "./test/simulation"}},
+	// test/apiserver is compared with one, and with one that has controllers; stories with one, and with one of both families.
+	{name: "simulation", servers: 4, group: "test", module: ".", tests: []string{"./test/apiserver", "./test/simulation"}},
 	// Of two minutes, with other seeds each time. Some that fail are printed; a fifth one is a fault of the change.
 	{name: "histories", group: "test", module: ".", tests: []string{"./test/simulation"}, flags: []string{"-run=^TestHistories$", "-v"},
 		command: "go test -count=1 -vet=off -ldflags=-w -timeout=40m -v -run '^TestHistories$' ./test/simulation -for=2m -spare=4"},
