@@ -45,9 +45,9 @@ var parts = []part{
 	{name: "plugin", servers: 1, group: "test", module: ".", tests: []string{"./plugin/...", "./internal/reflector"}, race: true},
 	// test/apiserver is compared with one, and with one that has controllers; stories with one, and with one of both families.
 	{name: "simulation", servers: 4, group: "test", module: ".", tests: []string{"./test/apiserver", "./test/simulation"}},
-	// Of two minutes, with other seeds each time. Some that fail are printed; a fifth one is a fault of the change.
+	// Of two minutes, with other seeds each time. Two that fail are printed; a third one is a fault of the change.
 	{name: "histories", group: "test", module: ".", tests: []string{"./test/simulation"}, flags: []string{"-run=^TestHistories$", "-v"},
-		command: "go test -count=1 -vet=off -ldflags=-w -timeout=40m -v -run '^TestHistories$' ./test/simulation -for=2m -spare=4"},
+		command: "go test -count=1 -vet=off -ldflags=-w -timeout=40m -v -run '^TestHistories$' ./test/simulation -for=2m -spare=2"},
 	// Ten mutants, others each day: make mutants tries all.
 	{name: "mutants", group: "test", module: ".", tests: []string{"./test/simulation/mutants"}, command: "go test -count=1 -vet=off -ldflags=-w -timeout=40m ./test/simulation/mutants -sample=10",
 		inputs: with("test/simulation", "test/apiserver", "test/world", "docs/results/mutants.txt")},

@@ -22,7 +22,7 @@ var (
 	enough  = flag.Uint64("enough", 5, "end after so many histories that fail")
 	first   = flag.Uint64("first", 100, "without -for, play so many histories")
 	shorten = flag.Bool("shorten", true, "shorten a history that fails")
-	spare   = flag.Uint64("spare", 0, "so many histories may fail, and are printed: about one in a hundred does")
+	spare   = flag.Uint64("spare", 0, "so many histories may fail, and are printed")
 	file    = flag.String("story", "", "play the story of this file, and print each change")
 )
 
