@@ -206,3 +206,13 @@ spec: {policyName: NAME}
 	})
 	until(t, "the policy in force", inForce)
 }
+
+// TestContestsAfterTheClockWentBack: a field that nobody reverts is not left alone because its last write seems to lie in the future.
+func TestContestsAfterTheClockWentBack(t *testing.T) {
+	var c contests
+	name, now := types.NamespacedName{Namespace: "shop", Name: "demo"}, time.Now()
+	c.wrote(name, contested.Fields{contested.FieldDistribution: "x"}, now)
+	if held, next := c.of(name, now.Add(-time.Minute)); len(held) > 0 || next > 0 {
+		t.Errorf("held %v for %v, want none", held, next)
+	}
+}
