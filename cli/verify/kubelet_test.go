@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -29,17 +30,17 @@ import (
 // do. The commands in its pods see the imports of the cluster.
 type kubelet struct {
 	cluster *world.Cluster
-	// starts is false if pods do not become ready, resolves if names are not found, answers if
-	// connections fail.
-	starts, resolves, answers bool
+	// starts is false if pods do not become ready, resolves if names are not found.
+	starts, resolves bool
+	answers          int // so many requests are answered, then connections fail
 
 	mu   sync.Mutex
 	pods map[string]*corev1.Pod // all that were started
 }
 
-func startKubelet(t *testing.T, c *world.Cluster, starts, resolves, answers bool) *kubelet {
+func startKubelet(t *testing.T, c *world.Cluster, starts, resolves bool) *kubelet {
 	t.Helper()
-	k := &kubelet{cluster: c, starts: starts, resolves: resolves, answers: answers, pods: map[string]*corev1.Pod{}}
+	k := &kubelet{cluster: c, starts: starts, resolves: resolves, answers: math.MaxInt, pods: map[string]*corev1.Pod{}}
 	node.Register(t, c.Kube, k)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -158,7 +159,7 @@ func (k *kubelet) ExecInContainer(ctx context.Context, _, _, _ string, cmd []str
 		_, err = fmt.Fprintf(out, "%s  %s\n", strings.Join(ips, ""), cmd[2])
 		return err
 	case "curl":
-		if !k.answers {
+		if k.answers--; k.answers < 0 {
 			_, _ = fmt.Fprintln(errOut, "curl: (7) Failed to connect")
 			return exec.CodeExitError{Err: errors.New("command terminated with exit code 7"), Code: 7}
 		}
