@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -76,6 +77,9 @@ const (
 	longest   = 3 * time.Minute
 )
 
+// endless is longer than any history takes, of which each is played in seconds.
+const endless = 5 * time.Minute
+
 // playHistory plays the history of a seed, and returns how it fails, or "".
 func playHistory(t *testing.T, from uint64) (fault string) {
 	t.Helper()
@@ -112,6 +116,11 @@ func promiseOf(err error) string {
 
 func playSteps(t *testing.T, seed uint64, steps []string) (err error) {
 	t.Helper()
+	hangs := time.AfterFunc(endless, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("seed %d: the history has not ended after %v: who waits for what is not virtual time, or for ever?\n%s", seed, endless, strings.Join(steps, "\n")))
+	})
+	defer hangs.Stop()
 	defer func() { // controller-runtime leaves goroutines behind where caches were never filled
 		if fault := recover(); fault != nil && !strings.Contains(fmt.Sprint(fault), "blocked goroutines remain") {
 			panic(fault)

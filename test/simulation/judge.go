@@ -187,13 +187,15 @@ func (j *judges) apiIs(cluster string, down bool) {
 	}
 }
 
-// began notes that a controller has started: it knows nothing of former writes, nor of the address of an import that was deleted with its Service.
+// began notes that a controller has started: it knows nothing of former writes, nor of the address of an import that was deleted with its Service, or
+// whose Service the garbage collector is about to delete.
 func (j *judges) began(cluster string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	f := j.facts[cluster]
 	maps.DeleteFunc(f.address, func(key types.NamespacedName, _ string) bool {
-		return get[*mcsv1beta1.ServiceImport](f, key) == nil && get[*corev1.Service](f, derivedOf(key)) == nil
+		derived := get[*corev1.Service](f, derivedOf(key))
+		return get[*mcsv1beta1.ServiceImport](f, key) == nil && (derived == nil || len(derived.OwnerReferences) > 0)
 	})
 	j.facts[cluster].started = time.Now()
 	j.storm()

@@ -155,15 +155,16 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	if server == nil {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: r.URL.Host, IsNotFound: true}}
 	}
-	if err := w.reach(r.Context(), to); err != nil {
+	// client-go holds a lock while it writes Events: to wait then would stop virtual time.
+	event := strings.Contains(r.URL.Path, "/events")
+	if err := w.reach(r.Context(), to, !event); err != nil {
 		return nil, err
 	}
 	if err := w.burn(r, true); err != nil {
 		return nil, err
 	}
-	// Two that undo each other's writes would else do so for ever in one moment. client-go holds a lock while it writes Events: to wait then would
-	// stop virtual time.
-	if r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events") {
+	// Two that undo each other's writes would else do so for ever in one moment.
+	if r.Method != http.MethodGet && !event {
 		if err := wait(r.Context(), writeTakes); err != nil {
 			return nil, err
 		}
@@ -184,12 +185,14 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var errCrashed = errors.New("the program has ended")
 
-// reach waits as a connection attempt does, and fails as it does.
-func (w *wire) reach(ctx context.Context, to string) error {
+// reach fails as a connection attempt does, and can wait as long as one.
+func (w *wire) reach(ctx context.Context, to string, waits bool) error {
 	switch {
 	case !w.network.answers(w.from, to):
-		if err := wait(ctx, dialTimeout); err != nil {
-			return err
+		if waits {
+			if err := wait(ctx, dialTimeout); err != nil {
+				return err
+			}
 		}
 		return &net.OpError{Op: "dial", Net: "tcp", Err: &url.Error{Op: "dial", URL: to, Err: timeout{}}}
 	case !w.network.listens(to):
