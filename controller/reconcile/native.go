@@ -22,7 +22,7 @@ type natives struct {
 	allowed    Namespaces
 	deselected deselected
 	mu         sync.Mutex
-	deleted    map[types.NamespacedName]time.Time // Services of names that are active; zero if the Service exists
+	deleted    map[types.NamespacedName]time.Time // Services of names that are, or may be, active; zero if the Service exists
 }
 
 // fromNative is what this cluster has under an import's own name, and the pause until the next
@@ -59,8 +59,8 @@ func (c *clusterset) attached(ctx context.Context, key types.NamespacedName) ([]
 // next gather.
 func (c *clusterset) allowNative(key types.NamespacedName, namespace *corev1.Namespace, n *observed.Native) time.Duration {
 	active := len(n.Slices) > 0 || n.Service != nil && ownership.NativeService(n.Service)
-	n.Vacant = c.natives.vacant(key, n.Service, active, c.now())
 	selected := c.natives.allowed.selector != nil && c.natives.allowed.have(namespace, key.Name, c.own)
+	n.Vacant = c.natives.vacant(key, n.Service, active || selected, c.now())
 	left := c.natives.deselected.left(key, selected, active, c.now(), c.grace)
 	n.Allowed = selected || left > 0
 	return left
@@ -68,7 +68,7 @@ func (c *clusterset) allowNative(key types.NamespacedName, namespace *corev1.Nam
 
 // vacant returns how long a name is left alone after the Service of this name was deleted, by its user or by anybody
 // else: a command that creates it again would fail if the controller had taken the name. svc is the Service of this name, or nil. active
-// reports whether the own name is in use.
+// reports whether the own name is in use, or may be.
 func (n *natives) vacant(key types.NamespacedName, svc *corev1.Service, active bool, now time.Time) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
