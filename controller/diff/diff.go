@@ -98,7 +98,7 @@ func sooner(a, b time.Duration) time.Duration {
 
 // renamePorts lets traffic go on while ports of the Service get other names (C12), also if the API server refuses that. kube-proxy finds
 // the ports of slices by name, so slices have both names at first, then the Service gets the new ones, and then slices lose the former
-// ones: each in a pass of its own.
+// ones: each in a pass of its own. A name that leads to another port from now on leads to the former one until the Service has changed.
 func (c *Changes) renamePorts(st observed.State, merged []mcsv1beta1.ServicePort) {
 	svc := st.Service
 	if svc == nil {
@@ -111,14 +111,7 @@ func (c *Changes) renamePorts(st observed.State, merged []mcsv1beta1.ServicePort
 	if c.Service != nil { // an unnamed port can have a name in it
 		wanted = c.Service.New.Spec.Ports
 	}
-	former := map[string]string{} // by the new name
-	for _, was := range svc.Spec.Ports {
-		named := func(p corev1.ServicePort) bool { return p.Name == was.Name }
-		renamed := func(p corev1.ServicePort) bool { return p.Port == was.Port && p.Protocol == was.Protocol }
-		if to := slices.IndexFunc(wanted, renamed); to >= 0 && !slices.ContainsFunc(wanted, named) {
-			former[wanted[to].Name] = was.Name
-		}
-	}
+	former := formerNames(svc.Spec.Ports, wanted)
 	if len(former) == 0 {
 		return
 	}
@@ -133,6 +126,11 @@ func (c *Changes) renamePorts(st observed.State, merged []mcsv1beta1.ServicePort
 			updates = append(updates, edit)
 		}
 	}
+	for i, slice := range c.CreateSlices {
+		if slice.Labels[discoveryv1.LabelServiceName] == svc.Name {
+			c.CreateSlices[i] = withFormer(slice, former)
+		}
+	}
 	kept := slices.ContainsFunc(c.RefusedSlices, func(refused *discoveryv1.EndpointSlice) bool {
 		return slices.ContainsFunc(st.Slices, func(slice *discoveryv1.EndpointSlice) bool { return slice.Name == refused.Name })
 	})
@@ -141,18 +139,35 @@ func (c *Changes) renamePorts(st observed.State, merged []mcsv1beta1.ServicePort
 	}
 }
 
+// formerNames are the names that ports had, by those that they get.
+func formerNames(had, wanted []corev1.ServicePort) map[string]string {
+	former := map[string]string{}
+	for _, was := range had {
+		same := func(p corev1.ServicePort) bool { return p.Port == was.Port && p.Protocol == was.Protocol }
+		if to := slices.IndexFunc(wanted, same); to >= 0 && wanted[to].Name != was.Name {
+			former[wanted[to].Name] = was.Name
+		}
+	}
+	return former
+}
+
 func isSame(edit Edit[*discoveryv1.EndpointSlice]) bool {
 	return ownership.Covers(edit.Old, edit.New) && digest.Of(edit.Old) == digest.Of(edit.New) && equality.Semantic.DeepEqual(edit.Old.OwnerReferences, edit.New.OwnerReferences)
 }
 
-// withFormer returns a slice that also has the former names of its ports.
+// withFormer returns a slice in which the former names of its ports lead to them, too.
 func withFormer(slice *discoveryv1.EndpointSlice, former map[string]string) *discoveryv1.EndpointSlice {
 	const maxPorts = 100 // the API's limit
 	with := slice.DeepCopy()
 	for _, port := range slice.Ports {
 		was, renamed := former[nameOf(port)]
-		if renamed && len(with.Ports) < maxPorts && !slices.ContainsFunc(with.Ports, func(p discoveryv1.EndpointPort) bool { return nameOf(p) == was }) {
-			port.Name = &was
+		if !renamed {
+			continue
+		}
+		port.Name = &was
+		if i := slices.IndexFunc(with.Ports, func(p discoveryv1.EndpointPort) bool { return nameOf(p) == was }); i >= 0 {
+			with.Ports[i] = port
+		} else if len(with.Ports) < maxPorts {
 			with.Ports = append(with.Ports, port)
 		}
 	}
