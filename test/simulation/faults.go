@@ -367,7 +367,7 @@ func (s *story) restore(c *cluster, words []string) error {
 	}
 	c.server.Restore(c.saved)
 	s.network.reset(c.id)
-	s.judges.restart(c)
+	s.judges.restore(c)
 	s.network.edit(func(n *network) { n.refusing[c.id] = false })
 	s.judges.apiIs(c.id, false)
 	return nil

@@ -100,6 +100,7 @@ type facts struct {
 	pods               time.Time                          // when that last changed
 	apiDown            bool
 	apiSilent, apiBack time.Time // when the API server last went down, and came back
+	restored           time.Time // the API server, from an older state
 	started            time.Time // the controller
 	twice              bool      // there was a second installation, which has no peers, and fights until it sees the first one
 }
@@ -206,6 +207,15 @@ func (j *judges) installed(cluster string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.facts[cluster].twice = true
+}
+
+// restore notes that an API server has an older state. The controller reads one kind of objects after the other again: for a while, it knows slices
+// of the old state and Services of the new one.
+func (j *judges) restore(c *cluster) {
+	j.restart(c)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.facts[c.id].restored = time.Now()
 }
 
 // restart has the kube-proxies of a cluster read all anew, also after a restore.
@@ -460,8 +470,8 @@ func (f *facts) limits(id string) bool {
 func (j *judges) judgeTraffic(f *facts, svc types.NamespacedName, before, after map[string]bool, ours bool) {
 	name, derived := strings.CutPrefix(svc.Name, "derived-")
 	key := types.NamespacedName{Namespace: svc.Namespace, Name: name}
-	if !derived || !ours || f.twice || !f.answersFor(key, svc) || j.anyHeadless(key) || j.mayLeave(key) || j.isChosen(key) && !j.isCalm() {
-		return // which clusters were chosen a moment before a link was cut, is nobody's fault
+	if !derived || !ours || !f.answersFor(key, svc) || !j.decides(key) {
+		return
 	}
 	good := j.good(f, key, false)
 	maps.DeleteFunc(good, func(at string, _ bool) bool { return !before[at] })
@@ -485,10 +495,18 @@ func (j *judges) judgeTraffic(f *facts, svc types.NamespacedName, before, after 
 	}
 }
 
+// decides reports whether it is the controller's decision which endpoints of a name are left.
+func (j *judges) decides(name types.NamespacedName) bool {
+	if j.anyHeadless(name) || j.mayLeave(name) {
+		return false
+	}
+	return !j.isChosen(name) || j.isCalm() && !j.anyVacant(name) // which clusters were chosen a moment before a link was cut, or a Service was deleted, is nobody's fault
+}
+
 // answersFor reports whether the controller answers for the traffic to a derived Service: it and the import are the controller's own, and stay.
 func (f *facts) answersFor(key, svc types.NamespacedName) bool {
 	imp := get[*mcsv1beta1.ServiceImport](f, key)
-	if imp == nil || imp.Spec.Type == mcsv1beta1.Headless || !ownership.OfImport(imp) {
+	if imp == nil || imp.Spec.Type == mcsv1beta1.Headless || !ownership.OfImport(imp) || f.twice || !f.restored.IsZero() && time.Since(f.restored) < calm {
 		return false
 	}
 	if is := get[*corev1.Service](f, svc); is != nil && is.Labels[mcs.LabelManagedBy] != mcs.ControllerName {
@@ -502,6 +520,16 @@ func (f *facts) answersFor(key, svc types.NamespacedName) bool {
 func (j *judges) anyHeadless(name types.NamespacedName) bool {
 	for _, f := range j.facts {
 		if svc := get[*corev1.Service](f, name); svc != nil && svc.Spec.ClusterIP == corev1.ClusterIPNone {
+			return true
+		}
+	}
+	return false
+}
+
+// anyVacant reports whether an export of a name has no Service: others keep its endpoints for a minute.
+func (j *judges) anyVacant(name types.NamespacedName) bool {
+	for _, f := range j.facts {
+		if get[*mcsv1beta1.ServiceExport](f, name) != nil && get[*corev1.Service](f, name) == nil {
 			return true
 		}
 	}
@@ -636,8 +664,12 @@ func (j *judges) exported(f *facts, name types.NamespacedName) bool {
 
 // judgeTheirs wants what the controller has not made to be as it was.
 func (j *judges) judgeTheirs(f *facts, r *apiserver.Request) {
-	if slice, ok := r.Old.(*discoveryv1.EndpointSlice); ok && strings.HasPrefix(slice.Labels[discoveryv1.LabelServiceName], "derived-") {
-		return // a Service of the controller's own takes no endpoints of others
+	if slice, ok := r.Old.(*discoveryv1.EndpointSlice); ok {
+		of := slice.Labels[discoveryv1.LabelServiceName]
+		svc := get[*corev1.Service](f, types.NamespacedName{Namespace: slice.Namespace, Name: of})
+		if strings.HasPrefix(of, "derived-") || svc != nil && svc.Labels[mcs.LabelNativeOf] != "" {
+			return // a Service of the controller's own takes no endpoints of others
+		}
 	}
 	if r.Old == nil || f.made[r.Old.GetUID()] || r.Old.GetLabels()[mcs.LabelManagedBy] == mcs.ControllerName || r.Old.GetLabels()[discoveryv1.LabelManagedBy] == mcs.ControllerName {
 		return
