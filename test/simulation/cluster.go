@@ -13,6 +13,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -28,13 +29,14 @@ import (
 
 // cluster is one member.
 type cluster struct {
-	id      string
-	number  int
-	network *network
-	judges  *judges
-	server  *apiserver.Recorder
-	flags   reconcile.Options // those that the story gives
-	admin   client.Client
+	id       string
+	number   int
+	network  *network
+	judges   *judges
+	server   *apiserver.Recorder
+	flags    reconcile.Options // those that the story gives
+	imported labels.Selector   // the namespaces to which it imports, nil for all
+	admin    client.Client
 
 	controller *program // nil if none runs
 	second     *program // of another installation, by mistake

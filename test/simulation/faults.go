@@ -25,8 +25,8 @@ import (
 // cut lets packets between clusters vanish: "cut member1 member2"; one cluster alone is cut from all others.
 func (s *story) cut(ids []string, cut bool) error {
 	for _, id := range ids {
-		if !slices.ContainsFunc(s.clusters, func(c *cluster) bool { return c.id == id }) {
-			return fmt.Errorf("there is no cluster %s", id)
+		if _, err := s.cluster(id); err != nil {
+			return err
 		}
 	}
 	if !cut && !s.network.disturbed() {
@@ -72,19 +72,23 @@ func (s *story) pods(c *cluster, words []string) error {
 	return nil
 }
 
-// crash ends a controller as the loss of its node does, at once, or at a write: "crash", "crash before write 3", "crash after write 1". Then the
-// write is not made, or it is made and nobody gets the answer.
+// crash ends a controller as the loss of its node does, at once, or at a write from now on: "crash", "crash before write 3", "crash after write 1".
+// Before means that the API server does not get that write, and after that it makes it and the controller does not get the answer.
 func (s *story) crash(c *cluster, words []string) error {
 	s.judges.disturbed()
-	if len(words) == 0 || c.controller == nil {
+	if len(words) == 0 {
 		return c.end(true)
 	}
-	if len(words) != 3 || words[0] != "before" && words[0] != "after" {
-		return errors.New("want: crash before write 3, or: crash after write 3")
+	wrong := errors.New("want: crash, crash before write 3, or: crash after write 3")
+	if len(words) != 3 || words[0] != "before" && words[0] != "after" || words[1] != "write" {
+		return wrong
 	}
 	n, err := strconv.Atoi(words[2])
-	if err != nil {
-		return err
+	if err != nil || n < 1 {
+		return wrong
+	}
+	if c.controller == nil {
+		return c.end(true)
 	}
 	w := c.controller.wire
 	w.mu.Lock()
@@ -148,9 +152,12 @@ func (s *story) restart(c *cluster, _ []string) error {
 
 // lose loses the answers to the next writes of a controller, which are made: "lose 2".
 func (s *story) lose(c *cluster, words []string) error {
-	n, err := strconv.Atoi(strings.Join(words, ""))
-	if err != nil || c.controller == nil {
-		return err
+	n, err := strconv.Atoi(words[0])
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q: want a number of writes from 1 on", words[0])
+	}
+	if c.controller == nil {
+		return errMoot
 	}
 	c.controller.wire.mu.Lock()
 	defer c.controller.wire.mu.Unlock()
@@ -203,31 +210,36 @@ func (s *story) answer(c *cluster, words []string) error {
 	s.judges.disturbed()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.refusals = nil
-	if strings.Join(words, " ") == "as usual" {
+	if c.refusals = nil; strings.Join(words, " ") == "as usual" {
 		return nil
 	}
-	if len(words) < 2 {
-		return errors.New("want: answer 503 endpointslices, answer 429 all 3, or: answer as usual")
-	}
 	code, err := strconv.Atoi(words[0])
-	if err != nil {
-		return err
+	if err != nil || !slices.Contains([]int{400, 401, 403, 409, 422, 429, 500, 503, 504}, code) {
+		return fmt.Errorf("%q: want a code such as 403, 409, 429 or 503, or: answer as usual", words[0])
 	}
-	if _, err := oneOf(words[1:2], "all", "services", "endpointslices", "serviceimports", "serviceexports", "secrets", "namespaces", "leases"); err != nil {
+	if _, err := oneOf(words[1:2], append([]string{"all", "secrets", "namespaces", "leases"}, written...)...); err != nil {
 		return err
 	}
 	r := &refusal{code: code, resource: words[1], times: -1}
 	for _, word := range words[2:] {
-		if n, err := strconv.Atoi(word); err == nil {
+		n, err := strconv.Atoi(word)
+		switch {
+		case err == nil && n > 0:
 			r.times = n
+		case word == "reads":
+			r.reads = true
+		case word == "spec":
+			r.spec = true
+		default:
+			return fmt.Errorf("%q: want a number of writes, reads, or spec", word)
 		}
-		r.reads = r.reads || word == "reads"
-		r.spec = r.spec || word == "spec"
 	}
 	c.refusals = append(c.refusals, r)
 	return nil
 }
+
+// written are the resources that controllers write.
+var written = []string{"services", "endpointslices", "serviceimports", "serviceexports"}
 
 // mutation is what a mutating webhook merges into each object of a resource.
 type mutation struct{ resource, subresource, patch string }
@@ -242,6 +254,9 @@ func (s *story) mutate(c *cluster, words []string) error {
 		return nil
 	}
 	resource, sub, _ := strings.Cut(words[0], "/")
+	if _, err := oneOf([]string{resource}, written...); err != nil {
+		return err
+	}
 	c.mutation = &mutation{resource, sub, strings.Join(words[1:], " ")}
 	_, err := jsonpatch.MergePatch([]byte("{}"), []byte(c.mutation.patch))
 	return err
@@ -354,10 +369,14 @@ func (s *story) backup(c *cluster, _ []string) error {
 
 // restore sets an API server back to its backup. Meanwhile, it is down; or, with "restore quickly", connections only break, and none is refused.
 func (s *story) restore(c *cluster, words []string) error {
+	how, err := oneOf(words, "", "quickly")
+	if err != nil {
+		return err
+	}
 	if c.saved == nil {
 		return fmt.Errorf("there is no backup: %w", errMoot)
 	}
-	quickly := strings.Join(words, " ") == "quickly"
+	quickly := how == "quickly"
 	s.network.edit(func(n *network) { n.refusing[c.id] = !quickly })
 	s.judges.apiIs(c.id, true)
 	if !quickly {

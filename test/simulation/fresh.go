@@ -3,6 +3,7 @@ package simulation
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -139,7 +140,7 @@ func sortedByValue(p picture) (keys []string) {
 // isBeyond reports whether something is in use that the oracle does not know.
 func (j *judges) isBeyond() bool {
 	for _, f := range j.facts {
-		if f.flags.AutoExport != reconcile.AutoExportOff {
+		if f.flags.AutoExport != reconcile.AutoExportOff || f.imported != nil || !reflect.ValueOf(f.flags.ExportNamespaces).IsZero() {
 			return true
 		}
 		for key, object := range f.objects {

@@ -15,6 +15,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -513,7 +514,7 @@ func (f *facts) answersFor(key, svc types.NamespacedName) bool {
 		return false // somebody has taken away the mark that it is ours
 	}
 	in := get[*corev1.Namespace](f, types.NamespacedName{Name: svc.Namespace})
-	return in != nil && in.DeletionTimestamp == nil
+	return in != nil && in.DeletionTimestamp == nil && (f.imported == nil || f.imported.Matches(labels.Set(in.Labels)))
 }
 
 // anyHeadless reports whether the type of a name can change for that of another cluster.
@@ -592,12 +593,13 @@ func (j *judges) judgeAddress(f *facts, imp *mcsv1beta1.ServiceImport, gone bool
 		return
 	}
 	if gone {
-		if f.missed[key] = time.Now(); !j.exported(f, key) {
+		// a controller that has just started may not have read the import before
+		if f.missed[key] = time.Now(); !j.exported(f, key) || time.Since(f.started) < known {
 			delete(f.address, key)
 		}
 		return
 	}
-	if since, was := f.missed[key]; was && imp.CreationTimestamp.Sub(since) > time.Minute {
+	if since, was := f.missed[key]; was && time.Since(since) > time.Minute {
 		delete(f.address, key) // the controller remembers it for a minute, and was kept from making the import for longer
 	}
 	delete(f.missed, key)

@@ -16,7 +16,7 @@ import (
 )
 
 // forge has the API server of a cluster show an object that it would not accept: "forge serviceexport foo {"metadata": {"creationTimestamp":
-// "1990-01-01T00:00:00Z"}}". From then on the cluster is a hostile peer: what it has counts for nobody else.
+// "1990-01-01T00:00:00Z"}}". From then on, the cluster is a hostile peer: the judges ignore its exports.
 func (s *story) forge(c *cluster, words []string) error {
 	object, err := c.named(words)
 	if err != nil {
@@ -34,9 +34,12 @@ func (s *story) forge(c *cluster, words []string) error {
 
 // clock sets the clocks of a cluster, those of its API server and its controller: "clock +1m", "clock -1m", "clock 0s".
 func (s *story) clock(c *cluster, words []string) error {
-	ahead, err := time.ParseDuration(strings.TrimPrefix(strings.Join(words, ""), "+"))
+	ahead, err := time.ParseDuration(strings.TrimPrefix(words[0], "+"))
+	if err != nil {
+		return fmt.Errorf("%q: want a time such as +1m, -1m or 0s", words[0])
+	}
 	c.ahead.Store(int64(ahead))
-	return err
+	return nil
 }
 
 // lies notes that a cluster is hostile.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -48,8 +49,8 @@ func keyOf(name string) types.NamespacedName {
 
 // named returns an object of a kind and a name. "foo.member1.*" is the first one whose name begins so.
 func (c *cluster) named(words []string) (client.Object, error) {
-	if len(words) < 2 || kinds[words[0]] == nil {
-		return nil, errors.New("want a kind and a name")
+	if kinds[words[0]] == nil {
+		return nil, fmt.Errorf("%q is no kind: want one of %s", words[0], strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	}
 	object, key := kinds[words[0]](), keyOf(words[1])
 	if words[0] == "namespace" {
@@ -100,8 +101,17 @@ func oneOf(words []string, known ...string) (string, error) {
 // makes it headless. What cannot be changed is deleted and created, as people do it.
 func (s *story) service(c *cluster, words []string) error {
 	words, of, err := options(words, "type", "affinity", "internal", "distribution", "clusterip")
-	if err != nil || len(words) == 0 {
-		return cmp.Or(err, errors.New("want a name, ports and endpoints"))
+	if err == nil && len(words) == 0 {
+		err = errors.New("want a name, ports and endpoints")
+	}
+	for option, known := range map[string][]string{
+		"type": {"", "ClusterIP", "NodePort", "LoadBalancer", "ExternalName"}, "affinity": {"", "None", "ClientIP"}, "internal": {"", "Cluster", "Local"},
+	} {
+		_, wrong := oneOf([]string{of[option]}, known...)
+		err = errors.Join(err, wrong)
+	}
+	if err != nil {
+		return err
 	}
 	key := keyOf(words[0])
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
@@ -199,6 +209,11 @@ func (s *story) putSlice(c *cluster, svc *corev1.Service, suffix string, words [
 			return err
 		}
 	}
+	for _, e := range slice.Endpoints {
+		if clusterOfPod(netip.MustParseAddr(e.Addresses[0])) != c.id {
+			return fmt.Errorf("%s is not an address of a pod in %s: these are 10.9.%d.0 to 10.9.%d.255, and fd00::%d", e.Addresses[0], c.id, c.number, c.number, c.number)
+		}
+	}
 	err := c.admin.Create(s.ctx, slice)
 	if apierrors.IsAlreadyExists(err) {
 		err = c.admin.Update(s.ctx, slice)
@@ -219,8 +234,8 @@ func addEndpoints(slice *discoveryv1.EndpointSlice, word string) error {
 	}
 	count := 1
 	if many {
-		if count, err = strconv.Atoi(last); err != nil {
-			return err
+		if count, err = strconv.Atoi(last); err != nil || count < 1 || count > 1000 {
+			return fmt.Errorf("%q: want a number of endpoints from 1 to 1000 behind the first address", word)
 		}
 	}
 	if slice.AddressType = discoveryv1.AddressTypeIPv4; address.Is6() {
@@ -239,6 +254,11 @@ func addEndpoints(slice *discoveryv1.EndpointSlice, word string) error {
 // export exports Services, with exported labels and annotations if there are any: "export foo bar label=team:blue annotation=note:x".
 func (s *story) export(c *cluster, words []string) error {
 	names, of, err := options(words, "label", "annotation")
+	for option, mark := range of {
+		if !strings.Contains(mark, ":") {
+			err = errors.Join(err, fmt.Errorf("%q: want %s=KEY:VALUE", option+"="+mark, option))
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -288,26 +308,28 @@ func (s *story) delete(c *cluster, words []string) error {
 	if err != nil {
 		return err
 	}
-	policy := metav1.DeletePropagationBackground
-	switch of["cascade"] {
-	case "orphan":
-		policy = metav1.DeletePropagationOrphan
-	case "foreground":
-		policy = metav1.DeletePropagationForeground
+	how, err := oneOf([]string{cmp.Or(of["cascade"], "background")}, "background", "orphan", "foreground")
+	if err != nil {
+		return err
 	}
+	policy := metav1.DeletionPropagation(strings.ToUpper(how[:1]) + how[1:])
 	return c.admin.Delete(s.ctx, object, client.PropagationPolicy(policy))
 }
 
 // mark sets a label or an annotation, or removes it: "label service derived-foo app.kubernetes.io/managed-by=Helm", "annotate service foo note-".
 func (s *story) mark(c *cluster, what string, words []string) error {
 	object, err := c.named(words)
-	if err != nil || len(words) != 3 {
-		return errors.Join(err, errors.New("want a kind, a name, and a key with a value"))
+	if err != nil {
+		return err
 	}
 	key, value, set := strings.Cut(words[2], "=")
 	text := strconv.Quote(value)
 	if !set {
-		key, text = strings.TrimSuffix(key, "-"), "null"
+		removed := false
+		if key, removed = strings.CutSuffix(key, "-"); !removed {
+			return fmt.Errorf("%q: want KEY=VALUE, or KEY- to remove it", words[2])
+		}
+		text = "null"
 	}
 	return c.admin.Patch(s.ctx, object, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata": {%q: {%q: %s}}}`, what, key, text)))
 }
@@ -319,7 +341,11 @@ func (s *story) patch(c *cluster, words []string) error {
 	if err != nil {
 		return err
 	}
-	change := client.RawPatch(types.MergePatchType, []byte(strings.Join(words[2:], " ")))
+	text := []byte(strings.Join(words[2:], " "))
+	if !json.Valid(text) {
+		return fmt.Errorf("%s is not JSON", text)
+	}
+	change := client.RawPatch(types.MergePatchType, text)
 	if sub == "status" {
 		return c.admin.Status().Patch(s.ctx, object, change)
 	}

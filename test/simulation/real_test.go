@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/clusterset-dns/multicluster/test/apiserver"
 	"github.com/clusterset-dns/multicluster/test/kube"
@@ -27,9 +26,9 @@ func installCRDs(ctx context.Context, c *kube.Cluster) error {
 // changes in a write.
 var without = regexp.MustCompile(`(?m)^member\d: (forge|restore|mutate)\b`)
 
-// TestStoriesLikeAKubeAPIServer makes each write of the stories again in a kube-apiserver, those of each cluster for themselves, and compares the answers, and
+// TestLikeAKubeAPIServer makes each write of the stories again in a kube-apiserver, those of each cluster for themselves, and compares the answers, and
 // all objects in the end. What faults of a story have refused is left out, and with it what makes no difference to an API server.
-func TestStoriesLikeAKubeAPIServer(t *testing.T) {
+func TestLikeAKubeAPIServer(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -48,16 +47,14 @@ func TestStoriesLikeAKubeAPIServer(t *testing.T) {
 				config = dual.Cluster(t).Config
 			}
 			all := map[string]*apiserver.Recorder{}
-			synctest.Test(t, func(t *testing.T) {
-				ctx := context.WithValue(t.Context(), finale{}, func(s *story) {
-					for _, c := range s.clusters {
-						all[c.id] = c.server
-					}
-				})
-				if _, err := play(ctx, 1, string(text)); err != nil {
-					t.Fatal(err)
+			sees := func(s *story) {
+				for _, c := range s.clusters {
+					all[c.id] = c.server
 				}
-			})
+			}
+			if _, err := inBubble(t, 1, string(text), map[any]any{finale{}: sees}); err != nil {
+				t.Fatal(err)
+			}
 			for id, recorder := range all {
 				t.Log(id, len(recorder.Writes()), "writes")
 				differences, err := apiserver.Replay(t.Context(), config, recorder)

@@ -104,6 +104,28 @@ func (s *story) imports(names []string) error {
 	return table.Flush()
 }
 
+// ports prints a table of the ports of imports.
+func (s *story) ports(names []string) error {
+	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "CLUSTER\tIMPORT\tPORT\tPROTOCOL\tAPPLICATION")
+	for _, name := range names {
+		for _, c := range s.clusters {
+			imp := new(mcsv1beta1.ServiceImport)
+			if err := c.admin.Get(s.ctx, keyOf(name), imp); err != nil {
+				return client.IgnoreNotFound(err)
+			}
+			for _, p := range imp.Spec.Ports {
+				application := "-"
+				if p.AppProtocol != nil {
+					application = *p.AppProtocol
+				}
+				_, _ = fmt.Fprintf(table, "%s\t%s\t%s:%d\t%s\t%s\n", c.id, name, p.Name, p.Port, p.Protocol, application)
+			}
+		}
+	}
+	return table.Flush()
+}
+
 // events prints a table of the events on objects of a name, with how often they came.
 func (s *story) events(names []string) error {
 	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
@@ -151,7 +173,7 @@ func (s *story) slices(names []string) error {
 			for _, one := range all.Items {
 				var ports, endpoints []string
 				for _, p := range one.Ports {
-					ports = append(ports, fmt.Sprintf("%s:%d", *p.Name, *p.Port))
+					ports = append(ports, fmt.Sprintf("%s:%d", *p.Name, *p.Port)+protocolOf(p))
 				}
 				for _, e := range one.Endpoints {
 					endpoints = append(endpoints, e.Addresses[0]+stateOf(e)+hintOf(e))
@@ -191,6 +213,11 @@ func (s *story) services(_ []string) error {
 // writes prints a table of how many writes the controllers have made or tried since the last one, besides those that say that they run: "writes",
 // "writes services" for those of some resources, and "writes reads" for how many single objects they have read from the API server.
 func (s *story) writes(resources []string) error {
+	for _, resource := range resources {
+		if _, err := oneOf([]string{resource}, append([]string{"reads", "secrets", "namespaces", "leases"}, written...)...); err != nil {
+			return err
+		}
+	}
 	s.judges.mu.Lock()
 	defer s.judges.mu.Unlock()
 	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
@@ -233,6 +260,36 @@ func typeOf(svc *corev1.Service) string {
 		is += " of " + *class
 	}
 	return is
+}
+
+// protocolOf is the application protocol of a port, if it has one.
+func protocolOf(p discoveryv1.EndpointPort) string {
+	if p.AppProtocol == nil {
+		return ""
+	}
+	return "/" + *p.AppProtocol
+}
+
+// state is what each cluster has of all names that are exported or imported, as tables.
+func (s *story) state() string {
+	names := map[string]bool{}
+	for _, c := range s.clusters {
+		for _, o := range c.server.Objects() {
+			switch o.(type) {
+			case *mcsv1beta1.ServiceImport, *mcsv1beta1.ServiceExport:
+				names[o.GetNamespace()+"/"+o.GetName()] = true
+			}
+		}
+	}
+	sorted := slices.Sorted(maps.Keys(names))
+	s.output.Reset()
+	defer s.output.Reset()
+	for _, table := range []func([]string) error{s.show, s.slices, s.peers} {
+		if err := table(sorted); err != nil {
+			return err.Error()
+		}
+	}
+	return s.output.String()
 }
 
 func stateOf(e discoveryv1.Endpoint) string {
