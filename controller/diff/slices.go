@@ -125,7 +125,7 @@ func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) strin
 	for _, slice := range s.existing {
 		cluster := clusterOf(slice)
 		switch {
-		case cluster == "" || slice.DeletionTimestamp != nil:
+		case cluster == "" || slice.DeletionTimestamp != nil || s.wanted[slice.Name]: // a cluster that is about to be gone still has its own
 		case s.refused(slice):
 		case ownership.Misassociated(slice, s.desired.Service):
 			s.changes.MoveSlices = append(s.changes.MoveSlices, Move{slice, s.desired.NameOf(slice.Name), s.desired.Service})
