@@ -49,14 +49,17 @@ func (s *story) cut(ids []string, cut bool) error {
 }
 
 // api ends an API server, and starts it: "api down", "api up". Its cluster goes on without it. With "api silent", it still accepts connections,
-// and answers nothing.
+// and answers nothing; with "api slow", it takes two seconds for each answer.
 func (s *story) api(c *cluster, words []string) error {
-	is, err := oneOf(words, "down", "silent", "up")
+	is, err := oneOf(words, "down", "silent", "slow", "up")
 	if err != nil {
 		return err
 	}
-	s.network.edit(func(n *network) { n.refusing[c.id], n.silent[c.id] = is == "down", is == "silent" })
-	s.judges.apiIs(c.id, is != "up")
+	s.network.edit(func(n *network) {
+		n.refusing[c.id], n.silent[c.id], n.slow[c.id] = is == "down", is == "silent", map[string]time.Duration{"slow": 2 * time.Second}[is]
+	})
+	s.judges.disturbed()
+	s.judges.apiIs(c.id, is == "down" || is == "silent")
 	return nil
 }
 
@@ -403,7 +406,9 @@ func (s *story) proxies(c *cluster, _ []string) error {
 func (s *story) settle(_ []string) error {
 	err := s.cut(nil, false)
 	for _, c := range s.clusters {
-		s.network.edit(func(n *network) { n.refusing[c.id], n.silent[c.id], n.deadPods[c.id] = false, false, false })
+		s.network.edit(func(n *network) {
+			n.refusing[c.id], n.silent[c.id], n.deadPods[c.id], n.slow[c.id] = false, false, false, 0
+		})
 		s.judges.podsAre(c.id, false)
 		s.judges.apiIs(c.id, false)
 		c.mu.Lock()

@@ -211,7 +211,7 @@ func (d *dice) others() string {
 
 // machines end and start.
 func (d *dice) machines() string {
-	return d.member() + d.pick("restart", "crash", "crash before write "+d.pick("1", "2", "3"), "crash after write "+d.pick("1", "2", "3"), "start", "start", "start",
+	return d.member() + d.pick("restart", "crash", "crash before write "+d.pick("1", "2", "3", "5", "8"), "crash after write "+d.pick("1", "2", "3", "5", "8"), "start", "start", "start",
 		"lose "+d.pick("1", "3"), "install other", "clock "+d.pick("+1m", "-1m", "0s"), "proxies", "pods down", "pods up", "backup", "restore")
 }
 
@@ -223,7 +223,7 @@ func (d *dice) networks() string {
 	case 1, 2:
 		return "connect"
 	case 3:
-		return d.member() + "api " + d.pick("down", "silent")
+		return d.member() + "api " + d.pick("down", "silent", "slow")
 	case 4:
 		return d.member() + "expire"
 	default:
@@ -236,10 +236,15 @@ func (d *dice) refusals() string {
 	if d.one(3) {
 		return d.member() + "answer as usual"
 	}
+	if d.one(8) { // policies that label what anybody writes
+		return d.member() + d.pick(`mutate services {"metadata": {"labels": {"policy.example.org/checked": "true"}}}`,
+			`mutate endpointslices {"metadata": {"labels": {"policy.example.org/checked": "true"}}}`,
+			`mutate serviceimports {"metadata": {"labels": {"policy.example.org/checked": "true"}, "annotations": {"policy.example.org/by": "x"}}}`, "mutate nothing")
+	}
 	if d.one(6) { // nothing refuses for ever that an object has changed
 		return d.member() + "answer 409 " + d.pick("services", "endpointslices", "serviceimports") + d.pick(" 1", " 3")
 	}
-	return d.member() + "answer " + d.pick("401", "403", "429", "500", "503", "504") + " " + d.pick("all", "services", "endpointslices", "serviceimports", "serviceexports") +
+	return d.member() + "answer " + d.pick("401", "403", "429", "500", "503", "504") + " " + d.pick("all", "services", "endpointslices", "serviceimports", "serviceexports", "leases", "secrets") +
 		d.pick(" 1", " 1", " 3", "", " reads")
 }
 

@@ -687,7 +687,8 @@ func leaves(old, now client.Object) bool {
 	if now == nil {
 		return false
 	}
-	same := equality.Semantic.DeepEqual(old.GetLabels(), now.GetLabels())
+	same := equality.Semantic.DeepEqual(old.GetLabels(), now.GetLabels()) && equality.Semantic.DeepEqual(old.GetFinalizers(), now.GetFinalizers()) &&
+		equality.Semantic.DeepEqual(old.GetOwnerReferences(), now.GetOwnerReferences())
 	switch old := old.(type) {
 	case *corev1.Service:
 		return same && equality.Semantic.DeepEqual(old.Spec, now.(*corev1.Service).Spec)
@@ -747,6 +748,6 @@ func (j *judges) refused(cluster string, r *apiserver.Request, err error) {
 	exercises[conflict].Add(1)
 	f := j.facts[cluster]
 	if last := f.wrote[keyed(r.Old)]; last.controller && last.at.After(f.started) && j.isCalm() {
-		j.say(conflict, cluster, "a write of %s %s (%s) is refused: it was made from a state before another write of the same controller", r.Resource.Resource, r.NamespacedName, r.Subresource)
+		j.say(conflict, cluster, "at %s, %s %s %s (%s) is refused: the controller knows nothing of its own write of %s", time.Now().Format(time.StampMilli), r.Verb, r.Resource.Resource, r.NamespacedName, r.Subresource, last.at.Format(time.StampMilli))
 	}
 }

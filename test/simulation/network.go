@@ -21,12 +21,13 @@ import (
 // network is what lies between clusters, and before their API servers.
 type network struct {
 	mu       sync.Mutex
-	servers  map[string]http.Handler // by the host of a URL
-	of       map[string]string       // the cluster of a host
-	cut      map[[2]string]bool      // clusters between which packets vanish, in both orders
-	refusing map[string]bool         // clusters whose API servers do not listen
-	silent   map[string]bool         // clusters whose API servers do not answer
-	deadPods map[string]bool         // clusters whose pods do not answer
+	servers  map[string]http.Handler  // by the host of a URL
+	of       map[string]string        // the cluster of a host
+	cut      map[[2]string]bool       // clusters between which packets vanish, in both orders
+	refusing map[string]bool          // clusters whose API servers do not listen
+	silent   map[string]bool          // clusters whose API servers do not answer
+	deadPods map[string]bool          // clusters whose pods do not answer
+	slow     map[string]time.Duration // how long an API server takes for each answer
 	wires    []*wire
 }
 
@@ -41,7 +42,9 @@ const (
 const writeTakes = time.Millisecond
 
 func newNetwork() *network {
-	return &network{servers: map[string]http.Handler{}, of: map[string]string{}, cut: map[[2]string]bool{}, refusing: map[string]bool{}, silent: map[string]bool{}, deadPods: map[string]bool{}}
+	return &network{
+		servers: map[string]http.Handler{}, of: map[string]string{}, cut: map[[2]string]bool{}, refusing: map[string]bool{}, silent: map[string]bool{}, deadPods: map[string]bool{}, slow: map[string]time.Duration{},
+	}
 }
 
 // passes reports whether packets from a cluster reach another one.
@@ -73,6 +76,11 @@ func (n *network) disturbed() bool {
 			return true
 		}
 	}
+	for _, slow := range n.slow {
+		if slow > 0 {
+			return true
+		}
+	}
 	for _, of := range []map[string]bool{n.refusing, n.silent, n.deadPods} {
 		for _, is := range of {
 			if is {
@@ -81,6 +89,13 @@ func (n *network) disturbed() bool {
 		}
 	}
 	return false
+}
+
+// slowness is how long an API server takes for each answer.
+func (n *network) slowness(cluster string) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.slow[cluster]
 }
 
 // edit changes the network.
@@ -158,6 +173,11 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	locked := isLocked(r.URL.Path)
 	if err := w.reach(r.Context(), to, !locked); err != nil {
 		return nil, err
+	}
+	if slow := w.network.slowness(to); slow > 0 && !locked {
+		if err := wait(r.Context(), slow); err != nil {
+			return nil, err
+		}
 	}
 	if err := w.burn(r, true); err != nil {
 		return nil, err

@@ -195,7 +195,7 @@ func (s *seenCluster) selected(slice *discoveryv1.EndpointSlice) bool {
 func ofOurs(marks map[string]string) map[string]string {
 	marks = maps.Clone(marks)
 	maps.DeleteFunc(marks, func(key, _ string) bool {
-		return strings.HasPrefix(key, "argocd.argoproj.io/") || key == mcs.AnnotationNativeIPs
+		return strings.HasPrefix(key, "argocd.argoproj.io/") || strings.HasPrefix(key, "policy.example.org/") || key == mcs.AnnotationNativeIPs
 	})
 	return marks
 }
@@ -231,7 +231,7 @@ func portTexts(ports []mcsv1beta1.ServicePort) []string {
 }
 
 func sliceTextOf(slice *discoveryv1.EndpointSlice) sliceText {
-	t := sliceText{ownerOf(slice), slice.Labels, slice.Annotations, slice.AddressType, slice.Ports, slice.Endpoints}
+	t := sliceText{ownerOf(slice), ofOurs(slice.Labels), slice.Annotations, slice.AddressType, slice.Ports, slice.Endpoints}
 	if len(t.Ports) == 0 {
 		t.Ports = nil
 	}

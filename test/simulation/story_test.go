@@ -115,7 +115,7 @@ func TestMistakes(t *testing.T) {
 		"clusters many":                                     "want a number of clusters from 1 to 9",
 		"clusters 1\nexprot foo":                            `line 2, "exprot foo": "exprot" is no step: these are clusters,`,
 		"clusters 1\nmember1: exprot foo":                   `"exprot" is no step in a cluster: these are annotate,`,
-		"clusters 1\nmember1: api dwon":                     `"dwon": want one of down, silent, up`,
+		"clusters 1\nmember1: api dwon":                     `"dwon": want one of down, silent, slow, up`,
 		"clusters 1\nmember1: pods dwon":                    `"dwon": want one of down, up`,
 		"clusters 1\nmember1: service foo 80/QQQ":           `"80/QQQ" is no port`,
 		"clusters 1\nmember1: service foo tpe=x 80":         `"tpe=x" is no option`,
