@@ -132,6 +132,14 @@ simulate-record: ## Play random histories for an hour, alone on the machine, and
 	  $(MAKE) --no-print-directory simulate FOR=$(or $(FOR),1h) | tee bin/simulation.txt | sed -n '/ histories of /,/ was each /{s/^.*_test.go:[0-9]*: //;s/^ *//;p}'; } >docs/results/simulation.txt
 	@cat docs/results/simulation.txt
 
+.PHONY: exhaustive
+exhaustive: ## Play all orders of events of the small pure machines, more than ten million events (five minutes)
+	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT)"; echo; \
+	  for of in 'datapath -depth 12' preference plan; do \
+	    go test -count=1 -vet=off -v -run '^TestEveryOrder' ./controller/$$of || exit; done | \
+	    sed -nE 's/^ +exhaustive_test.go:[0-9]+: (.*)/    \1/p;s/^=== RUN +(.*)/\1/p;s/^--- FAIL.*/&/p'; } >docs/results/exhaustive.txt
+	@cat docs/results/exhaustive.txt
+
 .PHONY: mutants
 mutants: ## Play stories and histories with small wrong versions of the product, to see that a judge finds each (an hour; ARGS=NAME or a part)
 	@go run ./test/simulation/mutants $(if $(ARGS),$(ARGS),-write "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT)")

@@ -401,8 +401,7 @@ func (s *story) proxies(c *cluster, _ []string) error {
 	return nil
 }
 
-// settle ends everything that disturbs, and waits until the clusterset has come to its end. Then it has to be as the true state says, and to
-// write nothing any more.
+// settle ends all faults, and waits until the clusterset converges. Then it has to be as the true state says, and to write nothing any more.
 func (s *story) settle(_ []string) error {
 	err := s.cut(nil, false)
 	for _, c := range s.clusters {
@@ -427,7 +426,7 @@ func (s *story) settle(_ []string) error {
 	if err != nil {
 		return err
 	}
-	for waited := time.Duration(0); waited < settling; waited += time.Minute { // most have come to their end soon
+	for waited := time.Duration(0); waited < settling; waited += time.Minute { // most converge soon
 		if err := s.wait([]string{"1m"}); err != nil {
 			return err
 		}
@@ -445,7 +444,7 @@ func (s *story) settle(_ []string) error {
 	return s.fresh()
 }
 
-// settling is how long a clusterset can need to come to its end: peers that came and went count only after a while. quietness is how long it has
+// settling is how long a clusterset can need to converge: peers that came and went count only after a while. quietness is how long it has
 // to write nothing then.
 const settling, quietness = 15 * time.Minute, 10 * time.Minute
 

@@ -31,7 +31,7 @@ type promise int
 
 const (
 	traffic  promise = iota // kube-proxy keeps a usable endpoint of a Service, while there is one
-	endpoint                // in calm weather, kube-proxy keeps each endpoint that is still there
+	endpoint                // without a fault for a while (calm), kube-proxy keeps each endpoint that is still there
 	address                 // the address of an import stays while somebody exports the name
 	theirs                  // the controller neither changes nor deletes what it has not made
 	conflict                // no write is refused because it knows nothing of another one by the same controller
@@ -63,17 +63,17 @@ func exercised() (all []string) {
 
 // judges see each change of any object when it is stored, and say which promise it breaks.
 type judges struct {
-	mu      sync.Mutex
-	network *network
-	facts   map[string]*facts
-	broken  []broken
-	reads   map[string]int                             // of single objects, by controllers, since a story asked for writes: by cluster
-	writes  map[[2]string]int                          // by controllers, made or refused, since a story asked: by cluster and resource
-	weather time.Time                                  // when something was last disturbed
-	stormed time.Time                                  // the same, lies not counted
-	linked  time.Time                                  // when links were last connected again
-	resting bool                                       // controllers have to write nothing
-	trace   func(cluster string, r *apiserver.Request) // sees each change; may be nil
+	mu          sync.Mutex
+	network     *network
+	facts       map[string]*facts
+	broken      []broken
+	reads       map[string]int                             // of single objects, by controllers, since a story asked for writes: by cluster
+	writes      map[[2]string]int                          // by controllers, made or refused, since a story asked: by cluster and resource
+	disturbance time.Time                                  // when something was last disturbed
+	faulty      time.Time                                  // the same, without what a hostile peer does
+	linked      time.Time                                  // when links were last connected again
+	resting     bool                                       // controllers have to write nothing
+	trace       func(cluster string, r *apiserver.Request) // sees each change; may be nil
 }
 
 // broken is a promise that was not kept.
@@ -151,11 +151,11 @@ func keyed(o client.Object) objectKey {
 func (j *judges) disturbed() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.storm()
+	j.fault()
 }
 
-// storm notes a disturbance that is not a lie.
-func (j *judges) storm() { j.weather, j.stormed = time.Now(), time.Now() }
+// fault notes a disturbance that is not one of a hostile peer.
+func (j *judges) fault() { j.disturbance, j.faulty = time.Now(), time.Now() }
 
 // connected notes that links work again.
 func (j *judges) connected() {
@@ -169,7 +169,7 @@ func (j *judges) podsAre(cluster string, down bool) {
 	defer j.mu.Unlock()
 	if f := j.facts[cluster]; f.podsDown != down {
 		f.podsDown, f.pods = down, time.Now()
-		j.storm()
+		j.fault()
 	}
 }
 
@@ -179,7 +179,7 @@ func (j *judges) apiIs(cluster string, down bool) {
 	defer j.mu.Unlock()
 	f := j.facts[cluster]
 	if down || f.apiDown {
-		j.storm()
+		j.fault()
 	}
 	switch {
 	case down && !f.apiDown:
@@ -200,7 +200,7 @@ func (j *judges) began(cluster string) {
 		return get[*mcsv1beta1.ServiceImport](f, key) == nil && (derived == nil || len(derived.OwnerReferences) > 0)
 	})
 	j.facts[cluster].started = time.Now()
-	j.storm()
+	j.fault()
 }
 
 // installed notes that a second installation has started.
@@ -236,7 +236,7 @@ func (j *judges) restart(c *cluster) {
 	for _, name := range append(f.names(), slices.Collect(maps.Keys(f.serving))...) {
 		f.serves(name)
 	}
-	j.storm()
+	j.fault()
 }
 
 // uses is what kube-proxy uses of a Service.
@@ -539,7 +539,7 @@ func (j *judges) anyVacant(name types.NamespacedName) bool {
 
 // isCalm reports whether nothing is disturbed, nor was a moment ago.
 func (j *judges) isCalm() bool {
-	if !j.weather.IsZero() && time.Since(j.weather) < calm || j.network.disturbed() {
+	if !j.disturbance.IsZero() && time.Since(j.disturbance) < calm || j.network.disturbed() {
 		return false
 	}
 	for _, f := range j.facts {

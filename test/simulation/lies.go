@@ -46,7 +46,7 @@ func (s *story) clock(c *cluster, words []string) error {
 func (j *judges) lies(cluster string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.facts[cluster].liar, j.weather = true, time.Now()
+	j.facts[cluster].liar, j.disturbance = true, time.Now()
 }
 
 // anyLiar reports whether a cluster is hostile.
@@ -134,7 +134,7 @@ func (j *judges) oldest(f *facts, name types.NamespacedName) (svc *corev1.Servic
 			svc, first = is, since
 		}
 	}
-	if !first.Before(lied) || lied.Sub(j.stormed) < believed {
+	if !first.Before(lied) || lied.Sub(j.faulty) < believed {
 		return nil
 	}
 	return svc
