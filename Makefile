@@ -136,7 +136,7 @@ simulate-record: ## Play random histories for an hour, alone on the machine, and
 exhaustive: ## Play all orders of events of the small pure machines, more than ten million events (five minutes)
 	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT)"; echo; \
 	  for of in 'datapath -depth 12' preference plan; do \
-	    go test -count=1 -vet=off -v -run '^TestEveryOrder' ./controller/$$of || exit; done | \
+	    go test -count=1 -vet=off -v -run EveryOrderOf ./controller/$$of || exit; done | \
 	    sed -nE 's/^ +exhaustive_test.go:[0-9]+: (.*)/    \1/p;s/^=== RUN +(.*)/\1/p;s/^--- FAIL.*/&/p'; } >docs/results/exhaustive.txt
 	@cat docs/results/exhaustive.txt
 
