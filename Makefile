@@ -128,6 +128,7 @@ simulate: ## Play random histories of whole clustersets in virtual time (FOR=10m
 
 .PHONY: simulate-record
 simulate-record: ## Play random histories for an hour, alone on the machine, and record how many, and what they judged (FOR=1h)
+	@mkdir -p bin
 	@{ echo "$$(nproc) cores, $$(go version | cut -d' ' -f3,4), $(COMMIT)"; echo; \
 	  $(MAKE) --no-print-directory simulate FOR=$(or $(FOR),1h) | tee bin/simulation.txt | sed -n '/ histories of /,/ was each /{s/^.*_test.go:[0-9]*: //;s/^ *//;p}'; } >docs/results/simulation.txt
 	@cat docs/results/simulation.txt
