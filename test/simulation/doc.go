@@ -24,6 +24,6 @@
 //
 // What is real: the controller with its manager, caches and clients, and the plugin's watch and index. What is a model: the network, kube-proxy, the
 // API server, the garbage collector and the namespace controller. The tests of test/apiserver compare the last three with real ones, and
-// TestLikeAKubeAPIServer makes each write of the stories again in a kube-apiserver. Undetermined is which of two goroutines comes first at the same
+// TestWritesLikeAKubeAPIServer makes each write of the stories again in a kube-apiserver. Undetermined is which of two goroutines comes first at the same
 // virtual time, so a seed does not find each failure each time.
 package simulation

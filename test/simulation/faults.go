@@ -204,7 +204,7 @@ type refusal struct {
 	resource string // "" for all
 	reads    bool   // also reads
 	spec     bool   // not the status
-	times    int    // how often; -1 for ever
+	times    int    // how often; -1 for no end
 }
 
 // answer lets an API server refuse what controllers ask of it, and takes that back: "answer 503 endpointslices", "answer 429 all 3" for the next

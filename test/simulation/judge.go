@@ -61,7 +61,7 @@ func exercised() (all []string) {
 	return all
 }
 
-// judges see each change of any object when it is stored, and say which promise it breaks.
+// judges see each change of any object when it is stored, and find the promise that it breaks.
 type judges struct {
 	mu          sync.Mutex
 	network     *network
@@ -501,7 +501,7 @@ func (j *judges) decides(name types.NamespacedName) bool {
 	if j.anyHeadless(name) || j.mayLeave(name) {
 		return false
 	}
-	return !j.isChosen(name) || j.isCalm() && !j.anyVacant(name) // which clusters were chosen a moment before a link was cut, or a Service was deleted, is nobody's fault
+	return !j.isChosen(name) || j.isCalm() && !j.anyVacant(name) // a choice can be from the moment before a link was cut, or a Service was deleted
 }
 
 // answersFor reports whether the controller answers for the traffic to a derived Service: it and the import are the controller's own, and stay.
@@ -556,7 +556,7 @@ var (
 	choosing = append([]string{mcs.AnnotationMinReady, mcs.AnnotationReturnAfter}, leaving...)
 )
 
-// isChosen reports whether an export or an import says which clusters get traffic, or import the name: there are other rules then.
+// isChosen reports whether an annotation of an export or an import restricts which clusters get traffic, or import the name: there are other rules then.
 func (j *judges) isChosen(name types.NamespacedName) bool {
 	return len(j.choices(name, choosing)) > 0
 }
@@ -709,7 +709,7 @@ func isSignOfLife(r *apiserver.Request) bool {
 	return r.Resource.Resource == "leases" || r.Resource.Resource == "events" || r.Resource.Resource == "namespaces" && (r.Name == world.SystemNamespace || r.Name == secondNamespace)
 }
 
-// judgeRest wants no write once all is at its end, except those that say that a controller runs.
+// judgeRest wants no write once the clusterset has converged, except signs of life.
 func (j *judges) judgeRest(f *facts, r *apiserver.Request, key objectKey) {
 	if !j.resting || isSignOfLife(r) {
 		return

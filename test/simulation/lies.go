@@ -140,7 +140,7 @@ func (j *judges) oldest(f *facts, name types.NamespacedName) (svc *corev1.Servic
 	return svc
 }
 
-// lies are what a hostile peer shows. Its addresses are of its own network, or nobody's.
+// lies are what a hostile peer shows. Its addresses are of its own network, or of no cluster's.
 func (d *dice) lies(m string) string {
 	n, number := d.pick("foo", "foo", "bar", "kube-system/foo"), strings.TrimPrefix(m, "member")
 	name := n[strings.LastIndex(n, "/")+1:]

@@ -159,7 +159,7 @@ func (c *cluster) apply(ctx context.Context, svc *corev1.Service) error {
 	}
 	svc.Spec.ClusterIP, svc.Spec.ClusterIPs, svc.ResourceVersion = live.Spec.ClusterIP, live.Spec.ClusterIPs, live.ResourceVersion
 	svc.Labels, svc.Annotations, svc.Finalizers = live.Labels, live.Annotations, live.Finalizers
-	if live.Labels[mcs.LabelNativeOf] != "" { // as kubectl apply says that it is the user's now
+	if live.Labels[mcs.LabelNativeOf] != "" { // kubectl apply leaves this mark: it is the user's now
 		metav1.SetMetaDataAnnotation(&svc.ObjectMeta, corev1.LastAppliedConfigAnnotation, "{}")
 	}
 	return c.admin.Update(ctx, svc)

@@ -726,7 +726,7 @@ func (s *seenCluster) messages() string {
 	return strings.Join(all, "\n")
 }
 
-// endOfTraffic wants kube-proxy to use all endpoints that serve, and DNS to answer what the imports say.
+// endOfTraffic wants kube-proxy to use all endpoints that serve, and DNS to answer with what the imports have.
 func (j *judges) endOfTraffic(f *facts) error {
 	for key, object := range f.objects {
 		imp, is := object.(*mcsv1beta1.ServiceImport)

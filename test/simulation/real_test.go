@@ -26,9 +26,9 @@ func installCRDs(ctx context.Context, c *kube.Cluster) error {
 // changes in a write.
 var without = regexp.MustCompile(`(?m)^member\d: (forge|restore|mutate)\b`)
 
-// TestLikeAKubeAPIServer makes each write of the stories again in a kube-apiserver, those of each cluster for themselves, and compares the answers, and
+// TestWritesLikeAKubeAPIServer makes each write of the stories again in a kube-apiserver, those of each cluster for themselves, and compares the answers, and
 // all objects in the end. What faults of a story have refused is left out, and with it what makes no difference to an API server.
-func TestLikeAKubeAPIServer(t *testing.T) {
+func TestWritesLikeAKubeAPIServer(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil {
 		t.Fatal(err)

@@ -210,7 +210,7 @@ func (s *story) services(_ []string) error {
 	return table.Flush()
 }
 
-// writes prints a table of how many writes the controllers have made or tried since the last one, besides those that say that they run: "writes",
+// writes prints a table of how many writes the controllers have made or tried since the last one, without signs of life: "writes",
 // "writes services" for those of some resources, and "writes reads" for how many single objects they have read from the API server.
 func (s *story) writes(resources []string) error {
 	for _, resource := range resources {

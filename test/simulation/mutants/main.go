@@ -4,7 +4,7 @@
 //	go run ./test/simulation/mutants [-list] [NAME or PART ...]
 //
 // The mutants are in the tables beside this file (*.txt), each with a sentence that says what is wrong. What found one the last time
-// (docs/results/mutants.txt) is played first, then all stories, then histories. A mutant that nothing finds fails, unless its table says why.
+// (docs/results/mutants.txt) is played first, then all stories, then histories. A mutant that nothing finds fails, unless its table has the reason.
 package main
 
 import (
