@@ -39,6 +39,7 @@ type cluster struct {
 	admin    client.Client
 
 	controller *program // nil if none runs
+	standby    *program // a second replica, which leads when the controller has ended; nil if there is none
 	second     *program // of another installation, by mistake
 	dying      sync.WaitGroup
 	dns        *watch.Watch
@@ -153,13 +154,19 @@ func (c *cluster) leave(ctx context.Context, peer string) error {
 	return c.admin.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: world.SystemNamespace, Name: peer}})
 }
 
-// start runs the production controller, as its main does.
+// start runs the production controller, as its main does. Beside one that runs, it is the second replica.
 func (c *cluster) start(ctx context.Context) {
-	c.judges.began(c.id)
+	if c.controller == nil {
+		c.judges.began(c.id)
+	}
 	p := c.launch(ctx, world.SystemNamespace)
 	c.mu.Lock()
-	c.controller = p
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	if c.controller == nil {
+		c.controller = p
+	} else {
+		c.standby = p
+	}
 }
 
 func (c *cluster) launch(ctx context.Context, in string) *program {
@@ -206,6 +213,9 @@ func (p *program) run(ctx context.Context, c *cluster) error {
 // runnable is a part of a manager that does nothing but tell that it runs.
 type runnable chan struct{}
 
+// NeedLeaderElection implements manager.LeaderElectionRunnable.
+func (r runnable) NeedLeaderElection() bool { return false }
+
 // Start implements manager.Runnable.
 func (r runnable) Start(context.Context) error { close(r); return nil }
 
@@ -219,8 +229,11 @@ func (c *cluster) end(crash bool) error {
 		return nil
 	}
 	c.mu.Lock()
-	c.controller = nil
+	c.controller, c.standby = c.standby, nil
 	c.mu.Unlock()
+	if c.controller != nil { // it will lead, and knows nothing of what the former one wrote
+		c.judges.began(c.id)
+	}
 	return c.over(p, crash)
 }
 
@@ -262,6 +275,7 @@ func (c *cluster) revive(ctx context.Context) {
 		}
 		select {
 		case <-p.ended:
+			_ = c.end(true)
 			c.start(ctx)
 		default:
 		}

@@ -113,6 +113,19 @@ func (s *story) start(c *cluster, _ []string) error {
 // secondNamespace is where random histories install a second controller.
 const secondNamespace = "other"
 
+// replica starts a second replica of a controller, which leads when the first one has ended or is cut from its API server: "replica". The clusters have
+// to begin with leader-elect=true.
+func (s *story) replica(c *cluster, _ []string) error {
+	if !c.flags.LeaderElect {
+		return errors.New("want clusters with leader-elect=true")
+	}
+	if c.controller == nil || c.standby != nil {
+		return errMoot
+	}
+	c.start(s.ctx)
+	return nil
+}
+
 // install runs a second controller of the cluster, in another namespace: "install other". Without a namespace, it waits two minutes, and prints whether
 // that controller has ended, and why.
 func (s *story) install(c *cluster, words []string) error {

@@ -23,6 +23,9 @@ func history(seed uint64, steps int) []string {
 	if h.features = h.one(3); h.features {
 		story[0] += h.pick("", "", " auto-export=on") + h.pick("", " native-names=kubernetes.io/metadata.name")
 	}
+	if h.replicas = h.one(4); h.replicas {
+		story[0] += " leader-elect=true"
+	}
 	for len(story) < 4 { // so that something is there
 		m := h.id()
 		story = append(story, m+": service foo "+h.ports()+strings.Join(h.own(m), " "), h.member()+"export foo")
@@ -41,6 +44,7 @@ type dice struct {
 	*rand.Rand
 	clusters int
 	liar     string // the hostile one, or nobody
+	replicas bool   // controllers can have two
 	features bool   // people use what the oracle does not know
 }
 
@@ -211,6 +215,9 @@ func (d *dice) others() string {
 
 // machines end and start.
 func (d *dice) machines() string {
+	if d.replicas && d.one(3) {
+		return d.member() + "replica"
+	}
 	return d.member() + d.pick("restart", "crash", "crash before write "+d.pick("1", "2", "3", "5", "8"), "crash after write "+d.pick("1", "2", "3", "5", "8"), "start", "start", "start",
 		"lose "+d.pick("1", "3"), "install other", "clock "+d.pick("+1m", "-1m", "0s"), "proxies", "pods down", "pods up", "backup", "restore")
 }

@@ -147,7 +147,9 @@ func (s *story) stop() {
 		c.mu.Unlock()
 	}
 	for _, c := range s.clusters {
-		_ = c.end(true)
+		for c.controller != nil {
+			_ = c.end(true)
+		}
 		if c.second != nil {
 			_ = c.over(c.second, true)
 		}
@@ -257,6 +259,7 @@ var inCluster = map[string]within{
 	"backup":    {words{0, 0}, (*story).backup},
 	"restore":   {words{0, 1}, (*story).restore},
 	"proxies":   {words{0, 0}, (*story).proxies},
+	"replica":   {words{0, 0}, (*story).replica},
 	"restart":   {words{0, 0}, (*story).restart},
 	"install":   {words{0, 1}, (*story).install},
 	"forge":     {words{3, many}, (*story).forge},
@@ -297,7 +300,7 @@ func (s *story) begin(words []string) error {
 	}
 	s.began = slices.Clone(words)
 	words, of, err := options(words, "peer-timeout", "auto-export", "auto-export-annotation", "native-names", "export-namespaces", "import-namespaces",
-		"keep-last-endpoints", "families")
+		"keep-last-endpoints", "leader-elect", "families")
 	if err != nil {
 		return err
 	}
@@ -357,13 +360,15 @@ func selectorOf(text string) (labels.Selector, error) {
 }
 
 func flagsOf(text map[string]string) (flags reconcile.Options, err error) {
-	if _, err := oneOf([]string{text["keep-last-endpoints"]}, "", "true", "false"); err != nil {
-		return flags, err
+	for _, option := range []string{"keep-last-endpoints", "leader-elect"} {
+		if _, err := oneOf([]string{text[option]}, "", "true", "false"); err != nil {
+			return flags, err
+		}
 	}
 	if _, err := oneOf([]string{text["families"]}, "", "dual"); err != nil {
 		return flags, err
 	}
-	flags = reconcile.Options{KeepLastEndpoints: text["keep-last-endpoints"] != "false", AutoExport: reconcile.AutoExportOff}
+	flags = reconcile.Options{KeepLastEndpoints: text["keep-last-endpoints"] != "false", LeaderElect: text["leader-elect"] == "true", AutoExport: reconcile.AutoExportOff}
 	flags.AutoExportAnnotation = text["auto-export-annotation"]
 	if flags.PeerTimeout, err = time.ParseDuration(cmp.Or(text["peer-timeout"], "10m")); err != nil || flags.PeerTimeout <= 0 {
 		return flags, fmt.Errorf("%q: want a time such as peer-timeout=1m", text["peer-timeout"])

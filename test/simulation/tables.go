@@ -86,44 +86,45 @@ func (s *story) exports(names []string) error {
 	return table.Flush()
 }
 
-// imports prints a table of the conditions of imports.
-func (s *story) imports(names []string) error {
+// eachImport prints a table about the imports of names.
+func (s *story) eachImport(names []string, header string, row func(table io.Writer, cluster, name string, imp *mcsv1beta1.ServiceImport)) error {
 	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "CLUSTER\tIMPORT\tCONDITION\tSTATUS\tREASON\tMESSAGE")
+	_, _ = fmt.Fprintln(table, header)
 	for _, name := range names {
 		for _, c := range s.clusters {
 			imp := new(mcsv1beta1.ServiceImport)
-			if err := c.admin.Get(s.ctx, keyOf(name), imp); apierrors.IsNotFound(err) {
-				continue
-			} else if err != nil {
+			switch err := c.admin.Get(s.ctx, keyOf(name), imp); {
+			case err == nil:
+				row(table, c.id, name, imp)
+			case !apierrors.IsNotFound(err):
 				return err
 			}
-			printConditions(table, c.id, name, imp.Status.Conditions)
 		}
 	}
 	return table.Flush()
 }
 
+// imports prints a table of the conditions of imports.
+func (s *story) imports(names []string) error {
+	return s.eachImport(names, "CLUSTER\tIMPORT\tCONDITION\tSTATUS\tREASON\tMESSAGE", func(table io.Writer, cluster, name string, imp *mcsv1beta1.ServiceImport) {
+		printConditions(table, cluster, name, imp.Status.Conditions)
+	})
+}
+
 // ports prints a table of the ports of imports.
 func (s *story) ports(names []string) error {
-	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "CLUSTER\tIMPORT\tPORT\tPROTOCOL\tAPPLICATION")
-	for _, name := range names {
-		for _, c := range s.clusters {
-			imp := new(mcsv1beta1.ServiceImport)
-			if err := c.admin.Get(s.ctx, keyOf(name), imp); err != nil {
-				return client.IgnoreNotFound(err)
-			}
-			for _, p := range imp.Spec.Ports {
-				application := "-"
-				if p.AppProtocol != nil {
-					application = *p.AppProtocol
-				}
-				_, _ = fmt.Fprintf(table, "%s\t%s\t%s:%d\t%s\t%s\n", c.id, name, p.Name, p.Port, p.Protocol, application)
-			}
+	return s.eachImport(names, "CLUSTER\tIMPORT\tPORT\tPROTOCOL\tAPPLICATION", func(table io.Writer, cluster, name string, imp *mcsv1beta1.ServiceImport) {
+		for _, p := range imp.Spec.Ports {
+			_, _ = fmt.Fprintf(table, "%s\t%s\t%s:%d\t%s\t%s\n", cluster, name, p.Name, p.Port, p.Protocol, cmp.Or(deref(p.AppProtocol), "-"))
 		}
+	})
+}
+
+func deref(text *string) string {
+	if text == nil {
+		return ""
 	}
-	return table.Flush()
+	return *text
 }
 
 // events prints a table of the events on objects of a name, with how often they came.
@@ -173,7 +174,7 @@ func (s *story) slices(names []string) error {
 			for _, one := range all.Items {
 				var ports, endpoints []string
 				for _, p := range one.Ports {
-					ports = append(ports, fmt.Sprintf("%s:%d", *p.Name, *p.Port)+protocolOf(p))
+					ports = append(ports, strings.TrimSuffix(fmt.Sprintf("%s:%d/%s", *p.Name, *p.Port, deref(p.AppProtocol)), "/"))
 				}
 				for _, e := range one.Endpoints {
 					endpoints = append(endpoints, e.Addresses[0]+stateOf(e)+hintOf(e))
@@ -262,14 +263,6 @@ func typeOf(svc *corev1.Service) string {
 	return is
 }
 
-// protocolOf is the application protocol of a port, if it has one.
-func protocolOf(p discoveryv1.EndpointPort) string {
-	if p.AppProtocol == nil {
-		return ""
-	}
-	return "/" + *p.AppProtocol
-}
-
 // state is what each cluster has of all names that are exported or imported, as tables.
 func (s *story) state() string {
 	names := map[string]bool{}
@@ -336,18 +329,9 @@ func orDash(all []string) string {
 
 // metadata prints a table of the labels and annotations that imports have from exports.
 func (s *story) metadata(names []string) error {
-	table := tabwriter.NewWriter(&s.output, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "CLUSTER\tIMPORT\tLABELS\tANNOTATIONS")
-	for _, name := range names {
-		for _, c := range s.clusters {
-			imp := new(mcsv1beta1.ServiceImport)
-			if err := c.admin.Get(s.ctx, keyOf(name), imp); err != nil {
-				return client.IgnoreNotFound(err)
-			}
-			_, _ = fmt.Fprintln(table, strings.Join([]string{c.id, name, orDash(marksOf(imp.Labels)), orDash(marksOf(imp.Annotations))}, "\t"))
-		}
-	}
-	return table.Flush()
+	return s.eachImport(names, "CLUSTER\tIMPORT\tLABELS\tANNOTATIONS", func(table io.Writer, cluster, name string, imp *mcsv1beta1.ServiceImport) {
+		_, _ = fmt.Fprintln(table, strings.Join([]string{cluster, name, orDash(marksOf(imp.Labels)), orDash(marksOf(imp.Annotations))}, "\t"))
+	})
 }
 
 // marksOf leaves out those of the controller, of which some are records.
