@@ -48,7 +48,7 @@ func (s *story) fresh() error {
 		return fmt.Errorf("a new clusterset with the same objects of people: %w", err)
 	}
 	if diff := differences(other.ends(len(s.clusters)), s.ends(len(s.clusters))); diff != "" {
-		return broken{ending, "a clusterset in which the same objects are new has another end (- is what that has):\n" + diff}
+		return broken{ending, "a clusterset in which the same objects are new has another end (- is what that has):\n" + diff + "\nThe new one has:\n" + other.state()}
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func ofPeople(o client.Object) bool {
 		o.Status = mcsv1beta1.ServiceExportStatus{}
 		return true
 	case *corev1.Namespace:
-		return o.Name != world.SystemNamespace
+		return o.Name != world.SystemNamespace && o.Name != secondNamespace // that of a second installation, which has announced itself there
 	case *corev1.Secret:
 		return true
 	}
