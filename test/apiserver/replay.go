@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -100,7 +102,17 @@ func (p *replay) write(ctx context.Context, w Write) (difference string, err err
 	if strings.HasPrefix(media, runtime.ContentTypeProtobuf) {
 		media = runtime.ContentTypeJSON
 	}
-	code, text, err := p.ask(ctx, w.Method, translate(w.Path, p.real), media, w.UserAgent, body)
+	var code int
+	var text []byte
+	err = wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		var err error
+		code, text, err = p.ask(ctx, w.Method, translate(w.Path, p.real), media, w.UserAgent, body)
+		if err != nil || code != http.StatusForbidden || !bytes.Contains(text, []byte("because it is being terminated")) {
+			return true, err
+		}
+		gone, err := p.hasGone(ctx, w.Path)
+		return !gone, err
+	})
 	if err != nil {
 		return "", err
 	}
@@ -123,6 +135,15 @@ func (p *replay) write(ctx context.Context, w Write) (difference string, err err
 		difference = fmt.Sprintf("-%d\n+%d\n%s", code, w.Code, difference)
 	}
 	return difference, nil
+}
+
+// hasGone reports whether a kube-apiserver no longer has the namespace of a path. Its admission reads namespaces from a cache, and takes one that
+// has just gone for one that is being terminated.
+func (p *replay) hasGone(ctx context.Context, of string) (bool, error) {
+	_, after, _ := strings.Cut(of, "/namespaces/")
+	name, _, _ := strings.Cut(after, "/")
+	code, _, err := p.ask(ctx, http.MethodGet, "/api/v1/namespaces/"+name, "", "", "")
+	return code == http.StatusNotFound, err
 }
 
 // ask makes a request.
