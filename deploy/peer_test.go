@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
@@ -28,13 +29,17 @@ const (
 	discoveryGroup = "discovery.k8s.io"
 )
 
-// readable are the resources that a peer may read, each in all namespaces.
+// readable are the resources that a peer may read in all namespaces. Beside them, it may read one Lease.
 var readable = []schema.GroupVersionResource{
 	{Group: mcsGroup, Version: "v1beta1", Resource: "serviceexports"},
-	{Version: "v1", Resource: "services"},
-	{Version: "v1", Resource: "namespaces"},
 	{Group: discoveryGroup, Version: "v1", Resource: "endpointslices"},
 }
+
+// announced selects the Lease by which a cluster announces itself.
+var (
+	leases    = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
+	announced = metav1.ListOptions{FieldSelector: "metadata.name=" + member.Name}
+)
 
 // installPeer makes what a peer's account needs, and that of the CRDs and the controller that it stands on.
 func installPeer(t *testing.T, c *kube.Cluster) {
@@ -71,7 +76,7 @@ func rights(t *testing.T, config *rest.Config) map[string]bool {
 }
 
 // TestPeerMayReadWhatItNeedsOnly compares the account with one that nothing is bound to, which may ask for discovery and for its own
-// rights: no more than list and watch of four resources is between them, not even in the controller's namespace.
+// rights: no more than list and watch of two resources, and of one Lease in the controller's namespace, is between them.
 func TestPeerMayReadWhatItNeedsOnly(t *testing.T) {
 	c := shared.Cluster(t)
 	installPeer(t, c)
@@ -83,10 +88,7 @@ func TestPeerMayReadWhatItNeedsOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := rights(t, nobody)
-	for _, r := range readable {
-		want["list "+r.Resource+"."+r.Group+" "], want["watch "+r.Resource+"."+r.Group+" "] = true, true
-	}
+	want := readerRights(t, nobody)
 	kube.Eventually(t, "the peer has its rights and no more", func() error {
 		if got := rights(t, peer); !maps.Equal(got, want) {
 			return fmt.Errorf("it may %q\nwant %q", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
@@ -97,21 +99,39 @@ func TestPeerMayReadWhatItNeedsOnly(t *testing.T) {
 	isRefused(t, peer)
 }
 
-// reads lists and watches all that a peer may read, in all namespaces.
+// readerRights are those of an account that nothing is bound to, and of a peer.
+func readerRights(t *testing.T, nobody *rest.Config) map[string]bool {
+	t.Helper()
+	all := rights(t, nobody)
+	for _, r := range readable {
+		all["list "+r.Resource+"."+r.Group+" "], all["watch "+r.Resource+"."+r.Group+" "] = true, true
+	}
+	one := leases.Resource + "." + leases.Group + " " + member.Name
+	all["list "+one], all["watch "+one] = true, true
+	return all
+}
+
+// reads lists and watches all that a peer may read.
 func reads(t *testing.T, config *rest.Config) {
 	t.Helper()
 	client := dynamic.NewForConfigOrDie(config)
 	for _, r := range readable {
-		if _, err := client.Resource(r).List(t.Context(), metav1.ListOptions{}); err != nil {
-			t.Errorf("list %s: %v", r.Resource, err)
-		}
-		w, err := client.Resource(r).Watch(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			t.Errorf("watch %s: %v", r.Resource, err)
-			continue
-		}
-		w.Stop()
+		read(t, client.Resource(r), metav1.ListOptions{})
 	}
+	read(t, client.Resource(leases).Namespace(system), announced)
+}
+
+func read(t *testing.T, from dynamic.ResourceInterface, o metav1.ListOptions) {
+	t.Helper()
+	if _, err := from.List(t.Context(), o); err != nil {
+		t.Errorf("list: %v", err)
+	}
+	w, err := from.Watch(t.Context(), o)
+	if err != nil {
+		t.Errorf("watch: %v", err)
+		return
+	}
+	w.Stop()
 }
 
 // isRefused asks for what a peer may not have: Secrets, the others of the API's own kinds, and to write.
@@ -125,7 +145,10 @@ func isRefused(t *testing.T, config *rest.Config) {
 		"list ConfigMaps":       outcome(client.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})),
 		"list Pods":             outcome(client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})),
 		"list ServiceImports":   outcome(dynamic.NewForConfigOrDie(config).Resource(imports).List(ctx, metav1.ListOptions{})),
-		"get a Namespace":       outcome(client.CoreV1().Namespaces().Get(ctx, system, metav1.GetOptions{})),
+		"list Services":         outcome(client.CoreV1().Services("").List(ctx, metav1.ListOptions{})),
+		"list Namespaces":       outcome(client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})),
+		"list all Leases":       outcome(client.CoordinationV1().Leases(system).List(ctx, metav1.ListOptions{})),
+		"list Leases elsewhere": outcome(client.CoordinationV1().Leases("").List(ctx, announced)),
 		"create a Service":      outcome(client.CoreV1().Services("default").Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, metav1.CreateOptions{})),
 		"delete a Namespace":    client.CoreV1().Namespaces().Delete(ctx, system, metav1.DeleteOptions{}),
 		"delete EndpointSlices": client.DiscoveryV1().EndpointSlices("default").DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),

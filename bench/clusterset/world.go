@@ -9,6 +9,7 @@ import (
 	"iter"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	announced "github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
@@ -76,7 +78,7 @@ func (w World) Objects(peer int) iter.Seq[client.Object] {
 				return
 			}
 		}
-		if !yield(w.announcing(peer)) {
+		if !yield(managed(newNamespace(world.SystemNamespace), "kubectl")) || !yield(w.announcing(peer, time.Now())) {
 			return
 		}
 		for i := range w.Services {
@@ -97,15 +99,14 @@ func newNamespace(name string) *corev1.Namespace {
 	}
 }
 
-// announcing returns the namespace of a peer's controller. There is no heartbeat before the first one of Beat.
-func (w World) announcing(peer int) *corev1.Namespace {
-	n := newNamespace(world.SystemNamespace)
-	n.Annotations = map[string]string{mcs.AnnotationClusterID: w.ID(peer), mcs.AnnotationVersion: "simulated", mcs.AnnotationTerms: "simulated"}
-	return managed(n, mcs.ControllerName)
+// announcing returns the Lease with which a peer's controller announces its cluster.
+func (w World) announcing(peer int, at time.Time) *coordinationv1.Lease {
+	l, _ := announced.Announcement{ID: w.ID(peer), UID: "uid-of-" + w.ID(peer), Version: "simulated", Renewed: at.Truncate(time.Second)}.Lease(world.SystemNamespace, 100*time.Second)
+	return managed(l, mcs.ControllerName)
 }
 
 // Beat writes the heartbeats of the controllers of all peers until ctx ends or a write fails: one of each peer in half a minute, evenly
-// spread, as controllers that were started at different times do. Without heartbeats, a peer counts as one with an older controller.
+// spread, as controllers that were started at different times do.
 func (w World) Beat(ctx context.Context, peers []*peer) error {
 	tick := time.NewTicker(30 * time.Second / time.Duration(len(peers)))
 	defer tick.Stop()
@@ -114,9 +115,7 @@ func (w World) Beat(ctx context.Context, peers []*peer) error {
 		case <-ctx.Done():
 			return nil
 		case now := <-tick.C:
-			n := w.announcing(i)
-			n.Annotations[mcs.AnnotationHeartbeat] = now.UTC().Format(time.RFC3339)
-			if err := peers[i].Put(n); err != nil {
+			if err := peers[i].Put(w.announcing(i, now)); err != nil {
 				return err
 			}
 		}

@@ -135,8 +135,8 @@ var faults = []fault{
 	{check.Controller, check.Failed, "no ready replica", unready("multicluster-system", "multicluster-controller"), nil},
 	{check.VersionSkew, check.Warning, "another image", image("multicluster-system", "multicluster-controller", "controller", "registry.invalid/controller:v0.1.0",
 		"registry.invalid/clusterset-dns/multicluster-controller:latest"), nil},
-	{check.ClusterID, check.Failed, "no ID", func(t *testing.T, w *world.World) func() {
-		patchNamespace(t, member1(w), `{"metadata": {"annotations": {"clusterset-dns.io/cluster-id": null}}}`)
+	{check.ClusterID, check.Failed, "no ID", func(_ *testing.T, w *world.World) func() {
+		w.Announce("member1", "")
 		return nil
 	}, func(t *testing.T, w *world.World) {
 		d, err := member1(w).Kube.AppsV1().Deployments("multicluster-system").Get(t.Context(), "multicluster-controller", metav1.GetOptions{})

@@ -25,7 +25,7 @@ func (f *facts) checkClusterID() Check {
 	case f.identity.err != nil:
 		return c.unknown(f.identity.err)
 	case id.ID == "":
-		c = c.is(Failed, fmt.Sprintf("no controller has announced a cluster ID on namespace %s", system.Namespace))
+		c = c.is(Failed, fmt.Sprintf("no controller has announced a cluster ID in namespace %s", system.Namespace))
 		c.Advice = "If its pods run, set the ID by the chart's value cluster.id, or by the flag --cluster-id."
 		if fix := f.setID(); fix != "" {
 			c.Fix = []string{fix}

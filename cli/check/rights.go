@@ -49,6 +49,7 @@ var reading = []right{
 	{verb: "get", resource: "namespaces", command: "status"},
 	{verb: "list", resource: "secrets", namespace: system.Namespace, command: "status"},
 	{verb: "list", group: groupLease, resource: "leases", namespace: system.Namespace, command: "status"},
+	{verb: "get", group: groupLease, resource: "leases", namespace: system.Namespace, command: "status"},
 	{verb: "get", group: "apps", resource: "deployments", namespace: system.Namespace, command: "status"},
 	{verb: "list", group: groupMCS, resource: "serviceexports", command: "status"},
 	{verb: "list", group: groupMCS, resource: "serviceimports", command: "status"},
@@ -92,7 +93,6 @@ var writing = []right{
 func linking(verbs ...string) []right {
 	all := []right{
 		{verb: "create", resource: "serviceaccounts/token", namespace: system.Namespace, command: "join", writes: true},
-		{verb: "get", group: groupLease, resource: "leases", namespace: system.Namespace, command: "join", writes: true},
 		{verb: "patch", group: groupLease, resource: "leases", namespace: system.Namespace, command: "leave", writes: true},
 		{verb: "list", resource: "serviceaccounts", namespace: system.Namespace, command: "leave", writes: true},
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/cli/check"
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
@@ -183,12 +184,8 @@ func proxies(t *testing.T, c *world.Cluster, ready int) {
 
 func beat(t *testing.T, c *world.Cluster, at time.Time) {
 	t.Helper()
-	patchNamespace(t, c, fmt.Sprintf(`{"metadata": {"annotations": {"clusterset-dns.io/heartbeat": %q}}}`, at.UTC().Format(time.RFC3339)))
-}
-
-func patchNamespace(t *testing.T, c *world.Cluster, patch string) {
-	t.Helper()
-	if _, err := c.Kube.CoreV1().Namespaces().Patch(t.Context(), "multicluster-system", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	patch := fmt.Appendf(nil, `{"spec": {"renewTime": %q}}`, at.UTC().Format(metav1.RFC3339Micro))
+	if _, err := c.Kube.CoordinationV1().Leases("multicluster-system").Patch(t.Context(), member.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
 }

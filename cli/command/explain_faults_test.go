@@ -416,7 +416,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 	{name: "peer-no-controller", want: "PeerNoController", cause: func(l *lab, _ string) {
 		l.StopController("member1")
 		l.Kubectl("member1", "-n", "multicluster-system", "scale", "deployment/multicluster-controller", "--replicas=0")
-		l.Kubectl("member1", "annotate", "namespace", "multicluster-system", "clusterset-dns.io/cluster-id-")
+		l.Kubectl("member1", "-n", "multicluster-system", "delete", "lease", "multicluster-member")
 	}, after: func(l *lab, _ string) { l.start("member1") }},
 	{name: "peer-namespaces", want: "PeerLimitNamespaces", bare: true, cause: func(l *lab, ns string) {
 		l.Kubectl("member2", "-n", "multicluster-system", "annotate", "secret", "member1", "clusterset-dns.io/namespaces=other")
@@ -447,7 +447,7 @@ spec: {type: ExternalName, externalName: example.org}`)
 	}, cleanup: func(l *lab) { l.flag("member2", "") }},
 	{name: "silent-here", want: "ControllerSilent", bare: true, cause: func(l *lab, ns string) {
 		l.StopController("member2")
-		l.Kubectl("member2", "annotate", "--overwrite", "namespace", "multicluster-system", "clusterset-dns.io/heartbeat=2026-01-01T00:00:00Z")
+		l.Kubectl("member2", "-n", "multicluster-system", "patch", "lease", "multicluster-member", "--type=merge", "--patch", `{"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}`)
 		l.shop(ns)
 	}, after: func(l *lab, _ string) { l.start("member2") }},
 	{name: "no-ports", want: "NoPorts", bare: true, cause: func(l *lab, ns string) {

@@ -20,12 +20,12 @@ func (l *lab) impostor() {
 	l.shop("impostor")
 	l.whole("foo.impostor.svc.clusterset.local")
 	identities := map[string]string{
-		"/api/v1/namespaces/kube-system":         `{"uid": "of-the-impostor"}`,
-		"/api/v1/namespaces/multicluster-system": `{"annotations": {"clusterset-dns.io/cluster-id": "member1"}}`,
+		"/api/v1/namespaces/kube-system": `{"kind": "Namespace", "apiVersion": "v1", "metadata": {"uid": "of-the-impostor"}}`,
+		"/apis/coordination.k8s.io/v1/namespaces/multicluster-system/leases/multicluster-member": `{"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "spec": {"holderIdentity": "member1"}}`,
 	}
 	undo := l.Disguise(l.T, "aaa", "member2", func(r *http.Response) error {
-		if metadata := identities[r.Request.URL.Path]; metadata != "" {
-			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(`{"kind": "Namespace", "apiVersion": "v1", "metadata": `+metadata+`}`)), -1
+		if identity := identities[r.Request.URL.Path]; identity != "" {
+			r.Body, r.ContentLength = io.NopCloser(strings.NewReader(identity)), -1
 			r.Header = http.Header{"Content-Type": {"application/json"}}
 		}
 		return nil

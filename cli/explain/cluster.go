@@ -29,7 +29,7 @@ func read(ctx context.Context, c *clusters.Cluster, q Question, identity known, 
 	n := q.Name
 	of := chain.Cluster{
 		Context: c.Context, ID: identity.ID, UID: identity.UID, Server: q.Server(c.Context), CA: authority(c.Config),
-		Installed: identity.Installed, Heartbeat: identity.Heartbeat,
+		Installed: identity.Installed, Heartbeat: identity.Heartbeat, Exporting: identity.Exporting, Limited: identity.Limited,
 	}
 	if identity.err != nil {
 		of.Identity = output.Clean(identity.err.Error())
@@ -50,7 +50,6 @@ func read(ctx context.Context, c *clusters.Cluster, q Question, identity known, 
 			of.Pods = failed[int](err)
 		}
 	}
-	of.Exporting, of.Limited = exporting(ctx, c)
 	if !importing {
 		return of
 	}
@@ -112,16 +111,6 @@ func slicesOf(ctx context.Context, c *clusters.Cluster, namespace, selector stri
 	// A copy for the derived Service of another's import has the same endpoints.
 	own := slices.DeleteFunc(list.Items, func(s discoveryv1.EndpointSlice) bool { return s.Annotations[mcs.AnnotationCopyOf] != "" })
 	return chain.Read[[]discoveryv1.EndpointSlice]{Value: own}
-}
-
-// exporting are the namespaces that a cluster announces to export from.
-func exporting(ctx context.Context, c *clusters.Cluster) (namespaces []string, limited bool) {
-	own, err := c.Kube.CoreV1().Namespaces().Get(ctx, system.Namespace, metav1.GetOptions{})
-	if err != nil {
-		return nil, false
-	}
-	text, limited := own.Annotations[mcs.AnnotationExportNamespaces]
-	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }), limited
 }
 
 // peers are the peers of a cluster, with what only their Secrets contain. Without the right to read

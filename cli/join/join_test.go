@@ -34,6 +34,7 @@ import (
 	"github.com/clusterset-dns/multicluster/cli/testing/world"
 	"github.com/clusterset-dns/multicluster/deploy/peer"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
@@ -139,6 +140,7 @@ func (f *fixture) peer(context, id string) *rest.Config {
 	if err != nil {
 		f.Fatal(err)
 	}
+	config.BearerToken = system.TokenOf(secret)
 	return config
 }
 
@@ -147,8 +149,9 @@ func (f *fixture) reads(config *rest.Config) {
 	f.Helper()
 	client := kubernetes.NewForConfigOrDie(config)
 	kube.Eventually(f.T, "the reader can read", func() error {
-		_, err := client.CoreV1().Services("").List(f.Context(), metav1.ListOptions{})
-		return err
+		_, err := client.DiscoveryV1().EndpointSlices("").List(f.Context(), metav1.ListOptions{})
+		_, other := client.CoordinationV1().Leases(system.Namespace).List(f.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + member.Name})
+		return errors.Join(err, other)
 	})
 	if _, err := client.CoreV1().Secrets(system.Namespace).List(f.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
 		f.Errorf("the reader lists Secrets: %v", err)
@@ -160,7 +163,7 @@ func (f *fixture) isVoid(config *rest.Config) {
 	f.Helper()
 	client := kubernetes.NewForConfigOrDie(config)
 	kube.Eventually(f.T, "the token is void", func() error {
-		_, err := client.CoreV1().Services("").List(f.Context(), metav1.ListOptions{})
+		_, err := client.DiscoveryV1().EndpointSlices("").List(f.Context(), metav1.ListOptions{})
 		if apierrors.IsUnauthorized(err) {
 			return nil
 		}
@@ -182,6 +185,8 @@ func (f *fixture) versions() map[string]string {
 		note(c.Kube.CoreV1().ServiceAccounts(system.Namespace).Get(f.Context(), peer.Account, metav1.GetOptions{}))
 		note(c.Kube.RbacV1().ClusterRoles().Get(f.Context(), peer.Account, metav1.GetOptions{}))
 		note(c.Kube.RbacV1().ClusterRoleBindings().Get(f.Context(), peer.Account, metav1.GetOptions{}))
+		note(c.Kube.RbacV1().Roles(system.Namespace).Get(f.Context(), peer.Account, metav1.GetOptions{}))
+		note(c.Kube.RbacV1().RoleBindings(system.Namespace).Get(f.Context(), peer.Account, metav1.GetOptions{}))
 		secrets, err := c.Kube.CoreV1().Secrets(system.Namespace).List(f.Context(), metav1.ListOptions{})
 		if err != nil || len(secrets.Items) != 2 {
 			f.Fatalf("%s has %d Secrets, %v; want one of a peer and one for a peer", name, len(secrets.Items), err)
@@ -344,7 +349,7 @@ func (f *fixture) manifests() {
 		Context string
 		Objects []struct{ Object struct{ Kind string } }
 	}
-	if err := json.Unmarshal([]byte(f.runs(0, []string{"join", "member1", "member2", "--wait=0", "-o=json"}).Out), &sets); err != nil || len(sets) != 2 || len(sets[0].Objects) != 5 {
+	if err := json.Unmarshal([]byte(f.runs(0, []string{"join", "member1", "member2", "--wait=0", "-o=json"}).Out), &sets); err != nil || len(sets) != 2 || len(sets[0].Objects) != 7 {
 		f.Errorf("-o json: %v, %+v", err, sets)
 	}
 	f.runs(0, []string{"leave", "member1", "member2"})
@@ -365,6 +370,9 @@ func (f *fixture) joined() {
 			f.Errorf("the peer %s of %s is at %s", from, to, config.Host)
 		}
 		f.reads(config)
+		if text := string(f.secret(to, from).Data["kubeconfig"]); !strings.Contains(text, "namespace: "+system.Namespace) {
+			f.Errorf("the kubeconfig for %s does not contain where %s announces itself", to, from)
+		}
 		if config.BearerToken == "" || strings.Contains(r.Out+r.Err, config.BearerToken) {
 			f.Error("there is no token, or it was printed")
 		}

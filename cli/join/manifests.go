@@ -115,13 +115,17 @@ func (w *work) reading(ctx context.Context, o Options) error {
 		return err
 	}
 	w.notes, w.warnings = p.notes, p.warnings
-	key, text, err := w.content(p.server, placeholder)
+	content, err := w.content(p.server, placeholder)
 	if err != nil {
 		return err
 	}
 	w.life = o.life(stored, w.To.id)
 	object := w.secret(w.life > 0)
-	object.Object["stringData"] = map[string]any{key: text}
+	data := map[string]any{}
+	for key, text := range content {
+		data[key] = text
+	}
+	object.Object["stringData"] = data
 	w.manifest, w.result.Change = &Manifest{w.tokenComment(), object}, Unchanged
 	return nil
 }

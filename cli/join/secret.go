@@ -1,7 +1,6 @@
 package join
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -25,14 +24,10 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// tokenKey is the key of the token in a Secret without a kubeconfig.
-const tokenKey = "token"
-
 // peerSecret is the reading side of a link as it is stored. The zero value is one that does not exist.
 type peerSecret struct {
 	object *corev1.Secret
-	// server and token are those of the kubeconfig's current context. Without a kubeconfig, server is nil,
-	// and the token is that of the key tokenKey.
+	// server is that of the kubeconfig's current context, nil without a kubeconfig. token is the one that the controller uses.
 	server *api.Cluster
 	token  string
 	// user is the name of the kubeconfig's current user.
@@ -58,10 +53,8 @@ func (l *Link) stored(ctx context.Context) (*peerSecret, error) {
 	found := &peerSecret{}
 	if err == nil {
 		found.object = secret
-		found.server, found.user, found.token = currentContext(secret.Data[system.KubeconfigKey])
-		if found.profiled() {
-			found.token = string(bytes.TrimSpace(secret.Data[tokenKey]))
-		}
+		found.server, found.user = currentContext(secret.Data[system.KubeconfigKey])
+		found.token = system.TokenOf(secret)
 	}
 	found.lease, err = l.lease(ctx)
 	return found, err
@@ -85,7 +78,7 @@ func (l *Link) lease(ctx context.Context) (*coordinationv1.Lease, error) {
 // profiled reports whether the Secret has a token only. The controller then takes the address from a
 // ClusterProfile, and a kubeconfig would override that.
 func (s *peerSecret) profiled() bool {
-	return s.object != nil && len(s.object.Data[system.KubeconfigKey]) == 0 && len(s.object.Data[tokenKey]) > 0
+	return s.object != nil && len(s.object.Data[system.KubeconfigKey]) == 0 && len(s.object.Data[system.TokenKey]) > 0
 }
 
 // foreign reports whether the Secret belongs to somebody else, who has chosen its name by chance. One
@@ -145,38 +138,36 @@ func (l *Link) notOfHelm(s *peerSecret) error {
 		"Change or remove the kubeconfig of this peer under peers in the values of that release, and upgrade it. Or set existingSecret there: then join, leave and rotate write the Secret. A token is revoked by leave, after the Secret has gone.")
 }
 
-// currentContext returns the cluster, the user and the token of a kubeconfig, or zero values.
-func currentContext(text []byte) (server *api.Cluster, user, token string) {
+// currentContext returns the cluster and the user of a kubeconfig, or zero values.
+func currentContext(text []byte) (server *api.Cluster, user string) {
 	config, err := clientcmd.Load(text)
 	if err != nil || config.Contexts[config.CurrentContext] == nil {
-		return nil, "", ""
+		return nil, ""
 	}
 	current := config.Contexts[config.CurrentContext]
-	if info := config.AuthInfos[current.AuthInfo]; info != nil {
-		token = info.Token
-	}
-	return config.Clusters[current.Cluster], current.AuthInfo, token
+	return config.Clusters[current.Cluster], current.AuthInfo
 }
 
-// content returns the key of the Secret with the token, and its value: a kubeconfig, or without a server
-// the token alone.
-func (l *Link) content(server *api.Cluster, token string) (key, value string, err error) {
+// content returns the data of the Secret: the token, and with a server a kubeconfig.
+func (l *Link) content(server *api.Cluster, token string) (map[string]string, error) {
+	data := map[string]string{system.TokenKey: token}
 	if server == nil {
-		return tokenKey, token, nil
+		return data, nil
 	}
-	text, err := l.kubeconfig(server, token)
+	text, err := l.kubeconfig(server)
 	if err != nil {
-		return "", "", fmt.Errorf("encode the kubeconfig for %s: %w", l.To.called(), err)
+		return nil, fmt.Errorf("encode the kubeconfig for %s: %w", l.To.called(), err)
 	}
-	return system.KubeconfigKey, string(text), nil
+	data[system.KubeconfigKey] = string(text)
+	return data, nil
 }
 
-// kubeconfig returns what the controller of To needs to read From.
-func (l *Link) kubeconfig(server *api.Cluster, token string) ([]byte, error) {
+// kubeconfig returns what the controller of To needs to read From, without the token.
+func (l *Link) kubeconfig(server *api.Cluster) ([]byte, error) {
 	config := api.NewConfig()
 	config.Clusters[l.From.id] = server
-	config.AuthInfos[peer.Account] = &api.AuthInfo{Token: token}
-	config.Contexts[l.From.id] = &api.Context{Cluster: l.From.id, AuthInfo: peer.Account}
+	config.AuthInfos[peer.Account] = api.NewAuthInfo()
+	config.Contexts[l.From.id] = &api.Context{Cluster: l.From.id, AuthInfo: peer.Account, Namespace: peer.Namespace}
 	config.CurrentContext = l.From.id
 	return clientcmd.Write(*config)
 }
@@ -206,7 +197,7 @@ func (l *Link) store(ctx context.Context, old *peerSecret, server *api.Cluster, 
 		if old.object == nil {
 			change = Created
 		}
-		key, text, err := l.content(server, c.token)
+		content, err := l.content(server, c.token)
 		if err != nil {
 			return Failed, err
 		}
@@ -217,10 +208,14 @@ func (l *Link) store(ctx context.Context, old *peerSecret, server *api.Cluster, 
 			}
 		}
 		want := l.secret(c.renewed)
-		want.Object["data"] = map[string]any{key: base64.StdEncoding.EncodeToString([]byte(text))}
+		data := map[string]any{}
+		for key, text := range content {
+			data[key] = base64.StdEncoding.EncodeToString([]byte(text))
+		}
+		want.Object["data"] = data
 		options := metav1.ApplyOptions{FieldManager: manager, Force: true}
 		if _, err := client(l.To.Cluster, want).Apply(ctx, want.GetName(), want, options); err != nil {
-			return Failed, fmt.Errorf("apply %s in %s: %s", describe(want), output.Clean(l.To.Context), without(err, c.token, text))
+			return Failed, fmt.Errorf("apply %s in %s: %s", describe(want), output.Clean(l.To.Context), without(err, c.token))
 		}
 	}
 	unmarked, err := l.unmark(ctx, old, c.renewed)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,10 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/cli/output"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/member"
 )
 
 const (
@@ -26,8 +27,8 @@ const (
 	Namespace = "multicluster-system"
 	// Controller is the name of the controller's Deployment, and the app.kubernetes.io/name of its pods.
 	Controller = "multicluster-controller"
-	// KubeconfigKey is the key of the kubeconfig in a peer's Secret.
-	KubeconfigKey = "kubeconfig"
+	// KubeconfigKey is the key of the kubeconfig in a peer's Secret, and TokenKey that of the token.
+	KubeconfigKey, TokenKey = "kubeconfig", "token"
 	// AnnotationLeaving marks a Secret and a Lease of a peer that leaves on purpose.
 	AnnotationLeaving = "clusterset-dns.io/leaving"
 	// AnnotationRenew with the value "true" on a peer's Secret lets the controller renew its token.
@@ -57,26 +58,35 @@ type Identity struct {
 	Heartbeat time.Time
 	// UID identifies the cluster: two contexts with one UID are one cluster.
 	UID string
+	// Exporting are the namespaces that it exports from, if Limited is true. Otherwise it exports from all.
+	Exporting []string
+	Limited   bool
 }
 
-// ReadIdentity reads the namespaces of the controller and of the system.
+// ReadIdentity reads the namespaces of the controller and of the system, and the Lease by which the controller
+// announces the cluster. After an error, it returns what it has read before it.
 func ReadIdentity(ctx context.Context, kube kubernetes.Interface) (Identity, error) {
 	var found Identity
-	own, err := kube.CoreV1().Namespaces().Get(ctx, Namespace, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-	case err != nil:
+	_, err := kube.CoreV1().Namespaces().Get(ctx, Namespace, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
 		return found, fmt.Errorf("read namespace %s: %w", Namespace, err)
-	default:
-		found.Installed = true
-		found.ID = own.Annotations[mcs.AnnotationClusterID]
-		found.Heartbeat, _ = time.Parse(time.RFC3339, own.Annotations[mcs.AnnotationHeartbeat])
 	}
+	found.Installed = err == nil
 	all, err := kube.CoreV1().Namespaces().Get(ctx, metav1.NamespaceSystem, metav1.GetOptions{})
 	if err != nil {
 		return found, fmt.Errorf("read namespace %s: %w", metav1.NamespaceSystem, err)
 	}
 	found.UID = string(all.UID)
+	lease, err := kube.CoordinationV1().Leases(Namespace).Get(ctx, member.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return found, nil
+	}
+	if err != nil {
+		return found, fmt.Errorf("read Lease %s/%s: %w", Namespace, member.Name, err)
+	}
+	announced := member.Read(lease)
+	found.ID, found.Heartbeat = announced.ID, announced.Renewed.UTC()
+	found.Exporting, found.Limited = slices.Sorted(maps.Keys(announced.Namespaces())), announced.Limited
 	return found, nil
 }
 
@@ -153,17 +163,9 @@ func (p *Peer) readSecret(s *corev1.Secret) {
 	if config, err := clientcmd.Load(s.Data[KubeconfigKey]); err == nil {
 		if context := config.Contexts[config.CurrentContext]; context != nil && config.Clusters[context.Cluster] != nil {
 			p.Server, p.CA = output.Clean(config.Clusters[context.Cluster].Server), config.Clusters[context.Cluster].CertificateAuthorityData
-			p.readToken(config.AuthInfos[context.AuthInfo])
 		}
 	}
-}
-
-// readToken reads when the token was issued and when it expires.
-func (p *Peer) readToken(user *api.AuthInfo) {
-	if user == nil {
-		return
-	}
-	if claims, ok := ReadClaims(user.Token); ok {
+	if claims, ok := ReadClaims(TokenOf(s)); ok {
 		p.TokenIssued, p.TokenExpiry = moment(claims.Issued), moment(claims.Expires)
 	}
 }

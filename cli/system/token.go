@@ -1,10 +1,14 @@
 package system
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 // Claims are the readable parts of the token of a service account.
@@ -25,6 +29,23 @@ func ReadClaims(token string) (Claims, bool) {
 	}
 	text, err := base64.RawURLEncoding.DecodeString(parts[1])
 	return c, err == nil && json.Unmarshal(text, &c) == nil
+}
+
+// TokenOf returns the token of a peer's Secret that the controller uses, or "": of one under its own key and one in the
+// kubeconfig, that which was issued later, otherwise the first.
+func TokenOf(s *corev1.Secret) string {
+	token, inside := string(bytes.TrimSpace(s.Data[TokenKey])), ""
+	if config, err := clientcmd.Load(s.Data[KubeconfigKey]); err == nil && config.Contexts[config.CurrentContext] != nil {
+		if user := config.AuthInfos[config.Contexts[config.CurrentContext].AuthInfo]; user != nil {
+			inside = user.Token
+		}
+	}
+	of, isToken := ReadClaims(inside)
+	than, alsoToken := ReadClaims(token)
+	if token == "" || isToken && alsoToken && of.Issued > than.Issued {
+		return inside
+	}
+	return token
 }
 
 // moment turns a claim into a time, or the zero time.

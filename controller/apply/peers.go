@@ -8,13 +8,12 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // PeerWriter writes the results of the connections to peers to this cluster: a Lease for each peer,
-// renewed tokens, and the annotation with this cluster's ID.
+// renewed tokens, and the Lease that announces this cluster.
 type PeerWriter struct{ Client client.Writer }
 
 // PutLease creates the Lease if it has no resourceVersion. Otherwise it writes the labels, the
@@ -61,20 +60,6 @@ func (w PeerWriter) PutSecretData(ctx context.Context, secret *corev1.Secret) er
 		"metadata": map[string]any{"resourceVersion": secret.ResourceVersion}, "data": secret.Data,
 	})
 	return wrap(err, "write Secret", secret)
-}
-
-// Announce writes annotations of the controller's namespace that peers read. A value is a string,
-// or nil to remove the annotation. resourceVersion is the version of the namespace that the caller
-// has read.
-func (w PeerWriter) Announce(ctx context.Context, namespace, resourceVersion string, annotations map[string]any) error {
-	object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	err := w.merge(ctx, object, map[string]any{"metadata": map[string]any{
-		"resourceVersion": resourceVersion, "annotations": annotations,
-	}})
-	if err != nil {
-		return fmt.Errorf("annotate Namespace %s: %w", namespace, err)
-	}
-	return nil
 }
 
 func (w PeerWriter) merge(ctx context.Context, object client.Object, patch map[string]any) error {

@@ -8,8 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // PutLease writes the whole Lease: it removes what is no longer wanted, and keeps what others
@@ -114,32 +112,5 @@ func TestPutSecretData(t *testing.T) {
 	}
 	if err := w.PutSecretData(t.Context(), want); !apierrors.IsNotFound(err) {
 		t.Errorf("a Secret that was deleted: %v", err)
-	}
-}
-
-func TestAnnounce(t *testing.T) {
-	d := newDesk(t)
-	w := PeerWriter{d.Client}
-	namespace := new(corev1.Namespace)
-	if err := d.Get(t.Context(), client.ObjectKey{Name: d.imp.Namespace}, namespace); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Announce(t.Context(), d.imp.Namespace, namespace.ResourceVersion, map[string]any{mcs.AnnotationClusterID: "east"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Announce(t.Context(), d.imp.Namespace, namespace.ResourceVersion, map[string]any{mcs.AnnotationClusterID: "west"}); !apierrors.IsConflict(err) {
-		t.Errorf("a namespace that was read before it was changed: %v; want a conflict", err)
-	}
-	if err := d.Get(t.Context(), client.ObjectKey{Name: d.imp.Namespace}, namespace); err != nil || namespace.Annotations[mcs.AnnotationClusterID] != "east" {
-		t.Errorf("the annotations are %v: %v", namespace.Annotations, err)
-	}
-	if err := w.Announce(t.Context(), d.imp.Namespace, namespace.ResourceVersion, map[string]any{mcs.AnnotationClusterID: nil}); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.Get(t.Context(), client.ObjectKey{Name: d.imp.Namespace}, namespace); err != nil || len(namespace.Annotations) > 0 {
-		t.Errorf("the removed annotation: %v: %v", namespace.Annotations, err)
-	}
-	if err := w.Announce(t.Context(), "nowhere-to-be-found", "1", map[string]any{mcs.AnnotationClusterID: "east"}); !apierrors.IsNotFound(err) {
-		t.Errorf("no such namespace: %v", err)
 	}
 }

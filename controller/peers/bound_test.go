@@ -39,8 +39,12 @@ func hostile(t *testing.T, answer http.HandlerFunc) *connection {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Registry{options: Options{Now: time.Now}, identity: identity{by: map[string]string{}}, probeEvery: time.Hour}
-	l, err := newConnection(&peer{registry: s, id: "east", wake: make(chan struct{}, 1)}, text)
+	s := &Registry{options: Options{Now: time.Now}, probeEvery: time.Hour}
+	to, err := readTarget(text, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newConnection(&peer{registry: s, id: "east", wake: make(chan struct{}, 1)}, to)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,25 +115,23 @@ func TestListsOfAPeerHaveOnePage(t *testing.T) {
 	l := hostile(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		switch query := r.URL.Query(); {
-		case r.URL.Path == "/api/v1":
-			_, _ = io.WriteString(w, `{"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "v1", "resources": [{"name": "services", "kind": "Service"}]}`)
 		case query.Has("watch"):
 			w.WriteHeader(http.StatusUnprocessableEntity) // like a server that cannot stream lists
 		default:
 			if query.Has("continue") {
 				pages.Add(1)
 			}
-			_, _ = io.WriteString(w, `{"kind": "ServiceList", "apiVersion": "v1", "metadata": {"resourceVersion": "1", "continue": "more"}, "items": []}`)
+			_, _ = io.WriteString(w, `{"kind": "EndpointSliceList", "apiVersion": "discovery.k8s.io/v1", "metadata": {"resourceVersion": "1", "continue": "more"}, "items": []}`)
 		}
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { l.followers[ofServices].Run(ctx); close(ended) }()
+	go func() { l.followers[ofSlices].Run(ctx); close(ended) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	kube.Eventually(t, "the list is refused", func() error {
 		l.peer.registry.mu.RLock()
 		defer l.peer.registry.mu.RUnlock()
-		if reason, message := classify(l.host, l.listing[ofServices]); reason != TooLarge {
+		if reason, message := classify(l.host, l.listing[ofSlices]); reason != TooLarge {
 			return fmt.Errorf("it is %s: %s", reason, message)
 		}
 		return nil
@@ -240,7 +242,7 @@ func TestInvalidNamesFromAPeerAreLeftOut(t *testing.T) {
 	h := newHeard()
 	for _, name := range []string{"foo.eu", "Foo", "foo/eu", strings.Repeat("a", 64), ""} {
 		for _, err := range []error{
-			h.exports.Add(exportOf(name)), h.services.Add(serviceOf(name, 80)), h.slices.Add(sliceOf("foo-1", name, "10.0.0.1")),
+			h.exports.Add(exportOf(name)), h.slices.Add(describing(sliceOf("foo-1", name, "10.0.0.1"), 80)),
 		} {
 			if err != nil {
 				t.Fatal(err)
@@ -252,7 +254,7 @@ func TestInvalidNamesFromAPeerAreLeftOut(t *testing.T) {
 	if err := h.exports.Replace([]any{elsewhere, exportOf("foo.eu"), exportOf("good")}, "1"); err != nil {
 		t.Fatal(err)
 	}
-	if got := h.changes(); !slices.Equal(got, []string{"good"}) || len(h.contents.services.byName) > 0 {
+	if got := h.changes(); !slices.Equal(got, []string{"good"}) || len(h.contents.slices.services) > 0 {
 		t.Errorf("told of %q", got)
 	}
 	// A slice whose label changes to such a name no longer belongs to its Service.

@@ -23,18 +23,18 @@ func TestWatchesOfAPeerHaveABudget(t *testing.T) {
 	var watches atomic.Int32
 	l := hostile(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		object := `"kind": "Namespace", "apiVersion": "v1", "metadata": {"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"}}`
+		object := `"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": {"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"}}`
 		if r.URL.Query().Has("watch") {
 			watches.Add(1)
 			_, _ = fmt.Fprintf(w, `{"type": "BOOKMARK", "object": {%s}}{"type": "BOOKMARK", "object": {%s}}`, object, object)
 			return
 		}
-		_, _ = fmt.Fprint(w, `{"kind": "NamespaceList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": []}`)
+		_, _ = fmt.Fprint(w, `{"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "metadata": {"resourceVersion": "7"}, "items": []}`)
 	})
 	began := time.Now()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { l.followers[ofNamespaces].Run(ctx); close(ended) }()
+	go func() { l.followers[ofMember].Run(ctx); close(ended) }()
 	defer func() { cancel(); <-ended }()
 	kube.Eventually(t, "more watches than a burst", func() error {
 		if n := watches.Load(); n < watchBurst+beyond {

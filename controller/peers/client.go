@@ -3,7 +3,7 @@ package peers
 import (
 	"net/http"
 
-	corev1 "k8s.io/api/core/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,7 +41,7 @@ func (e *serviceExport) DeepCopyObject() runtime.Object {
 // codecs decode the types that are built into Kubernetes.
 var codecs = func() serializer.CodecFactory {
 	s := runtime.NewScheme()
-	utilruntime.Must(corev1.AddToScheme(s)) // the types are compiled in, so this cannot fail
+	utilruntime.Must(coordinationv1.AddToScheme(s)) // the types are compiled in, so this cannot fail
 	utilruntime.Must(discoveryv1.AddToScheme(s))
 	return serializer.NewCodecFactory(s)
 }()
@@ -52,9 +52,6 @@ func versions(config *rest.Config, client *http.Client, limit *budget, all ...sc
 	for _, gv := range all {
 		c := rest.CopyConfig(config)
 		c.APIPath = "/apis"
-		if gv.Group == "" {
-			c.APIPath = "/api"
-		}
 		c.GroupVersion = &gv
 		if gv.Group == mcsv1beta1.GroupName {
 			c.NegotiatedSerializer = boundedSerializer{lenient.Serializer[serviceExport](mcsv1beta1.ServiceExportKindName), limit}

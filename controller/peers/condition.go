@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/datapath"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
@@ -96,7 +96,7 @@ func (p *peer) conditionLocked() (reason, message string) {
 		}
 		return classify(c.host, err)
 	}
-	if !c.probed || !c.contents.complete() || p.registry.identity.uid == "" {
+	if !c.probed || !c.contents.complete() || p.registry.home.uid == "" {
 		return Syncing, "reading from " + c.host
 	}
 	if reason, message = p.identityLocked(); reason != "" {
@@ -184,40 +184,29 @@ func classify(host string, err error) (reason, message string) {
 // identityLocked returns what is wrong with the identity of the cluster that the kubeconfig points
 // to, or "" if the identity is correct (C51, C53).
 func (p *peer) identityLocked() (reason, message string) {
-	s, found := p.registry, &p.connection.identity
+	s, found := p.registry, p.connection.member
 	switch first := p.firstLocked(); {
-	case found.uid == s.identity.uid:
+	case found.UID == s.home.uid:
 		return DuplicateCluster, fmt.Sprintf("the kubeconfig contains the address of this cluster itself, %s: use the kubeconfig of another cluster", s.options.Home)
 	case first != nil:
 		return DuplicateCluster, fmt.Sprintf("the kubeconfig contains the address of the cluster of peer %s: delete one of the two Secrets", first.id)
-	case len(found.by) == 0:
-		return NoController, "no namespace in that cluster has the annotation " + mcs.AnnotationClusterID + ": start the controller in that cluster"
-	case found.announces(p.id):
+	case found.ID == "":
+		return NoController, fmt.Sprintf("that cluster has no Lease %s/%s, which announces its ID: start the controller there. If it runs in another namespace, set the namespace of the context in the kubeconfig",
+			p.connection.namespace, member.Name)
+	case found.ID == p.id:
 		return "", ""
-	case found.announces(s.options.Home):
+	case found.ID == s.options.Home:
 		return DuplicateID, fmt.Sprintf("peer %s announces the ID %s, which is the ID of this cluster: set another --cluster-id for the controller in one of the two clusters", p.id, s.options.Home)
 	default:
-		return WrongID, fmt.Sprintf("that cluster announces the ID %s: rename the Secret to it, or set --cluster-id=%s in that cluster", someOf(found.announced()), p.id)
+		return WrongID, fmt.Sprintf("that cluster announces the ID %s: rename the Secret to it, or set --cluster-id=%s in that cluster", found.ID, p.id)
 	}
-}
-
-// maxListed is the number of IDs that a message lists. It leaves room in maxMessage for the advice
-// after the list. Users with permission to annotate namespaces of a peer can announce any number of
-// IDs.
-const maxListed = 10
-
-func someOf(ids []string) string {
-	if more := len(ids) - maxListed; more > 0 {
-		ids = append(slices.Clone(ids[:maxListed]), fmt.Sprintf("%d more", more))
-	}
-	return strings.Join(ids, " and ")
 }
 
 // detachLocked keeps a copy of what was read while the peer's identity was correct, once the
 // identity is wrong. A cluster under another ID renames its slices, and the renaming would look
 // like their deletion.
 func (p *peer) detachLocked() {
-	if p.connection == nil || p.contents != p.connection.contents || p.registry.identity.uid == "" {
+	if p.connection == nil || p.contents != p.connection.contents || p.registry.home.uid == "" {
 		return
 	}
 	if reason, _ := p.identityLocked(); reason != "" {
@@ -230,14 +219,15 @@ func (p *peer) detachLocked() {
 // clusters announces its own name, both are peers: one of them may be restored from a copy of the
 // other, or may imitate the other so that the other is refused.
 func (p *peer) firstLocked() *peer {
-	if p.connection.identity.announces(p.id) {
+	found := p.connection.member
+	if found.ID == p.id || found.UID == "" {
 		return nil
 	}
 	for _, other := range p.registry.peers {
-		if other == p || other.refused != "" || other.connection == nil || other.connection.identity.uid != p.connection.identity.uid {
+		if other == p || other.refused != "" || other.connection == nil {
 			continue
 		}
-		if other.connection.identity.announces(other.id) {
+		if announced := other.connection.member; announced.UID == found.UID && announced.ID == other.id {
 			return other
 		}
 	}

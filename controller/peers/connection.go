@@ -1,14 +1,16 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,25 +21,27 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 )
 
 // The resources of a peer that are watched.
 const (
 	ofExports = iota
-	ofServices
-	ofNamespaces
+	ofMember
 	ofSlices
 	resources
 )
 
-var resourceNames = [resources]string{mcsv1beta1.ServiceExportPluralName, "services", "namespaces", "endpointslices"}
+var resourceNames = [resources]string{mcsv1beta1.ServiceExportPluralName, "leases", "endpointslices"}
 
 // connection reads a peer. It ends when the kubeconfig in the peer's Secret changes, unless only the
 // token is a new one of the same account.
 type connection struct {
 	peer      *peer
+	target    target // used only by the peer's run
 	host      string
+	namespace string // of the controller there
 	exposed   string // who else can read what is sent, for a message
 	transport *transport
 	budget    *budget
@@ -46,34 +50,29 @@ type connection struct {
 	accounts  typedcorev1.ServiceAccountsGetter
 	renewals  chan order    // contains the renewal of the token that is due
 	swapped   chan struct{} // contains a value if the token was replaced
-	turned    chan struct{} // contains a value if publishes was decided
 	cancel    context.CancelFunc
 	running   sync.WaitGroup
 
 	// Guarded by the Registry's mu:
 	contents *contents
-	identity identity
-	// publishes means that the peer describes its Services on its slices; decided, that this is known.
-	decided, publishes bool
-	probed             bool                 // each resource was probed once
-	probing            [resources]error     // of the last probe of each resource
-	listing            [resources]error     // of each follower's last list, nil after a complete list
-	watching           [resources]error     // of each follower's last watch
-	busy               [resources]time.Time // since when a busy API server has refused lists and watches; zero if it does not
+	member   member.Announcement  // the zero value if there is none
+	probed   bool                 // each resource was probed once
+	probing  [resources]error     // of the last probe of each resource
+	listing  [resources]error     // of each follower's last list, nil after a complete list
+	watching [resources]error     // of each follower's last watch
+	busy     [resources]time.Time // since when a busy API server has refused lists and watches; zero if it does not
 	// suspected means that nothing has arrived for a moment, silent that this has lasted for a while.
 	suspected, silent bool
 }
 
 // newConnection prepares a connection. It makes no request yet.
-func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
-	config, err := readKubeconfig(kubeconfig)
-	if err != nil {
-		return nil, err
-	}
+func newConnection(p *peer, to target) (c *connection, err error) {
+	config := rest.CopyConfig(to.config)
+	config.BearerToken = to.token
 	config.UserAgent, config.QPS, config.WarningHandler = p.registry.options.UserAgent, -1, rest.NoWarnings{}
-	c := &connection{
-		peer: p, host: config.Host, exposed: exposureOf(config), budget: newBudget(), contents: newContents(), identity: newIdentity(""),
-		renewals: make(chan order, 1), swapped: make(chan struct{}, 1), turned: make(chan struct{}, 1),
+	c = &connection{
+		peer: p, target: to, host: config.Host, namespace: cmp.Or(to.namespace, p.registry.options.Namespace), exposed: exposureOf(config),
+		budget: newBudget(), contents: newContents(), renewals: make(chan order, 1), swapped: make(chan struct{}, 1),
 	}
 	if c.transport, err = newTransport(config, c.budget, p.registry.options.Transport); err != nil {
 		return nil, err
@@ -87,22 +86,20 @@ func newConnection(p *peer, kubeconfig []byte) (*connection, error) {
 	return c, nil
 }
 
-// follow prepares the followers. Of EndpointSlices, only those of the peer's own exports are read.
+// follow prepares the followers. Of EndpointSlices, only those of the peer's own exports are read, and of Leases the announcement.
 func (c *connection) follow(config *rest.Config) ([]*reflector.Follower, error) {
 	s, contents := c.peer.registry, c.contents
 	own := labels.SelectorFromSet(labels.Set{mcsv1beta1.LabelSourceCluster: c.peer.id, discoveryv1.LabelManagedBy: mcs.ControllerName})
 	all := [resources]reflector.Resource{
-		ofExports:    {Object: &serviceExport{}},
-		ofServices:   {Object: &corev1.Service{}},
-		ofNamespaces: {Object: &corev1.Namespace{}},
-		ofSlices:     {Labels: own.String(), Object: &discoveryv1.EndpointSlice{}},
+		ofExports: {Object: &serviceExport{}},
+		ofMember:  {Namespace: c.namespace, Fields: fields.OneTermEqualSelector("metadata.name", member.Name).String(), Object: &coordinationv1.Lease{}},
+		ofSlices:  {Labels: own.String(), Object: &discoveryv1.EndpointSlice{}},
 	}
-	groups := [resources][]schema.GroupVersion{mcs.Versions, {corev1.SchemeGroupVersion}, {corev1.SchemeGroupVersion}, {discoveryv1.SchemeGroupVersion}}
+	groups := [resources][]schema.GroupVersion{mcs.Versions, {coordinationv1.SchemeGroupVersion}, {discoveryv1.SchemeGroupVersion}}
 	stores := [resources]cache.ReflectorStore{
-		ofExports:    newStore(s, aged{contents.exports, &contents.watched, s.options.Now}, &contents.synced[ofExports], trimExport, c.stored(ofExports)),
-		ofServices:   newStore(s, contents.services, &contents.synced[ofServices], trimService, c.stored(ofServices)),
-		ofNamespaces: newStore(s, &c.identity, &contents.synced[ofNamespaces], trimNamespace, c.stored(ofNamespaces)),
-		ofSlices:     newStore(s, contents.slices, &contents.synced[ofSlices], s.trimSlice, c.stored(ofSlices)),
+		ofExports: newStore(s, aged{contents.exports, &contents.watched, s.options.Now}, &contents.synced[ofExports], trimExport, c.stored(ofExports)),
+		ofMember:  newStore(s, announcement{&c.member, c.namespace}, &contents.synced[ofMember], trimMember, c.stored(ofMember)),
+		ofSlices:  newStore(s, contents.slices, &contents.synced[ofSlices], s.trimSlice, c.stored(ofSlices)),
 	}
 	var followers []*reflector.Follower
 	for i, r := range all {
@@ -121,12 +118,9 @@ func (c *connection) follow(config *rest.Config) ([]*reflector.Follower, error) 
 // the condition contains its errors.
 func (c *connection) start(ctx context.Context) {
 	ctx, c.cancel = context.WithCancel(klog.NewContext(ctx, logr.Discard()))
-	for i, f := range c.followers {
-		if i != ofServices {
-			c.running.Go(func() { f.Run(ctx) })
-		}
+	for _, f := range c.followers {
+		c.running.Go(func() { f.Run(ctx) })
 	}
-	c.running.Go(func() { c.followServices(ctx) })
 	c.running.Go(func() { c.hear(ctx) })
 	c.running.Go(func() { c.keepProbing(ctx) })
 	c.running.Go(func() { c.renewTokens(ctx) })
@@ -155,9 +149,6 @@ func (c *connection) report(resource int) reflector.Report {
 			c.peer.registry.mu.Unlock()
 			return // A busy API server is not silent. The follower tries again.
 		}
-		if resource == ofServices && c.publishes {
-			err = nil // The follower has just been stopped.
-		}
 		if verb == reflector.Watch {
 			c.watching[resource], c.busy[resource] = err, time.Time{}
 		} else {
@@ -177,20 +168,18 @@ func (c *connection) stored(resource int) func([]types.NamespacedName) {
 		recovered := c.listing[resource] != nil
 		c.listing[resource] = nil
 		// Runs before other data of a cluster that now has another identity is used.
-		if resource == ofNamespaces {
+		if resource == ofMember {
 			c.peer.detachLocked()
-			c.turnLocked()
 		}
 		s.mu.Unlock()
 		switch {
-		case resource == ofNamespaces:
+		case resource == ofMember:
 			s.notifyAll() // a peer's identity affects all peers
+			return
 		case recovered:
 			c.peer.notify()
 		}
-		if resource != ofNamespaces {
-			c.changed(names)
-		}
+		c.changed(names)
 	}
 }
 
@@ -201,7 +190,7 @@ func (c *connection) changed(names []types.NamespacedName) {
 	shown := c.peer.contents == c.contents
 	known := shown && s.peers[c.peer.id] == c.peer
 	if known {
-		names = append(names, c.peer.countLocked()...)
+		names = append(names, c.peer.countLocked(names)...)
 	}
 	s.mu.Unlock()
 	if known {
@@ -209,5 +198,16 @@ func (c *connection) changed(names []types.NamespacedName) {
 	}
 	if !shown {
 		c.peer.notify()
+	}
+}
+
+// useToken sends all further requests with another token, and soon one for each resource: a token
+// that the peer does not accept is noticed at once, not when the watches end.
+func (c *connection) useToken(of target) {
+	c.target = of
+	c.transport.token.Store(&of.token)
+	select {
+	case c.swapped <- struct{}{}:
+	default: // all requests with the last token follow
 	}
 }

@@ -15,41 +15,31 @@ import (
 
 // contents is what one peer exports.
 type contents struct {
-	exports  exports
-	services services
-	slices   slicesOf
-	synced   [resources]bool
-	// published means that slices describe the Services.
-	published bool
-	watched   watched
+	exports exports
+	slices  slicesOf
+	synced  [resources]bool
+	watched watched
 }
 
-func newContents() *contents {
-	c := &contents{exports: exports{}, slices: newSlices()}
-	c.slices.of = c
-	c.services = services{of: c, byName: map[types.NamespacedName]*sharedSpec{}, shared: map[string]*sharedSpec{}}
-	return c
-}
+func newContents() *contents { return &contents{exports: exports{}, slices: newSlices()} }
 
 // complete reports whether each resource has been listed.
-func (c *contents) complete() bool { return c.synced == [resources]bool{true, true, true, true} }
+func (c *contents) complete() bool { return c.synced == [resources]bool{true, true, true} }
 
 // snapshot returns a copy that does not change. Values are never changed in place, so only the
 // tables are copied.
 func (c *contents) snapshot() *contents {
-	copied := &contents{exports: maps.Clone(c.exports), slices: slicesOf{byService: maps.Clone(c.slices.byService), count: &count{c.slices.count.endpoints}}, synced: c.synced}
-	copied.services = services{of: copied, byName: maps.Clone(c.services.byName)}
-	return copied
+	copied := slicesOf{byService: maps.Clone(c.slices.byService), services: maps.Clone(c.slices.services), count: &count{c.slices.count.endpoints}}
+	return &contents{exports: maps.Clone(c.exports), slices: copied, synced: c.synced}
 }
 
-// member returns what the peer exports under a name. A Service without a ServiceExport and without
-// slices is not an export.
+// member returns what the peer exports under a name.
 func (c *contents) member(id string, name types.NamespacedName) (merge.Member, bool) {
 	m := merge.Member{Cluster: id, Export: c.exports[name], Slices: c.slices.byService[name]}
 	if m.Export == nil && len(m.Slices) == 0 {
 		return m, false
 	}
-	if t := c.services.byName[name]; t != nil {
+	if t := c.slices.services[name]; t != nil {
 		m.Service = &t.ServiceSpec
 	}
 	return m, true

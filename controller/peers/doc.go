@@ -1,14 +1,14 @@
 // Package peers reads the other clusters of the clusterset.
 //
-// Input, from the manager's cache: the Namespaces of this cluster, and one Secret for each peer.
+// Input, from the manager's cache: two Namespaces and the announcements of this cluster, and one Secret for each peer.
 // The Secret is named after the peer's cluster ID and contains a kubeconfig, or only a token: then a
 // ClusterProfile of this cluster contains the address. Input from each peer:
-// its ServiceExports, Services, Namespaces, and the EndpointSlices that its controller created for
-// its exports. Output: Snapshot, which is what the peers export under one name, and callbacks with
+// its ServiceExports, the EndpointSlices that its controller created for its exports, which also describe
+// the exported Services, and the Lease with its announcement (package internal/member). Output: Snapshot, which is what the peers export under one name, and callbacks with
 // the names whose Snapshot has changed.
 //
-//	Secret -> peer -> connection -> four reflectors -> trimmed tables -> contents -> Snapshot
-//	                     `---> probe, Namespaces -> condition -> Lease, event, metric
+//	Secret -> peer -> connection -> three reflectors -> trimmed tables -> contents -> Snapshot
+//	                     `---> probe, announcement -> condition -> Lease, event, metric
 //	                                                   `-----> PeerState
 //
 // The rules, in this order:
@@ -34,9 +34,10 @@
 //  7. A token that expires is renewed at two thirds of its life, if the Secret asks for it. The new
 //     token reaches the connection through the Secret, and the connection continues. What another
 //     writer writes to the Secret stays.
-//  8. The Registry stops when the controller's namespace announces another ID than this
-//     cluster's. At its start it also stops if the namespace announces no ID and a peer's
-//     Secret has this cluster's ID. Nothing is written before both checks.
+//  8. The Registry stops when the Lease in the controller's namespace announces another ID than this
+//     cluster's. At its start it also stops if nothing is announced and a peer's
+//     Secret has this cluster's ID. Nothing is written before both checks, and only the announcement before
+//     it is certain that no older installation runs in this cluster.
 //
 // The life of a peer:
 //
@@ -50,7 +51,7 @@
 //	missing -> left: after a minute, or at once if the Lease is marked
 //	left:            Lease «Leaving» -> no import records the peer -> Lease deleted
 //
-// The package uses controller/apply to write the Leases of peers, renewed tokens, and the annotation
-// that announces this cluster's ID. It also emits events on the Secrets. It only reads from peers, and
+// The package uses controller/apply to write the Leases of peers, renewed tokens, and the Lease
+// that announces this cluster. It also emits events on the Secrets. It only reads from peers, and
 // requests tokens for its own account there.
 package peers

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,6 +27,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,6 +35,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/apply"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 	"github.com/clusterset-dns/multicluster/test/kube"
 )
@@ -59,9 +62,9 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: registry}
 rules:
-- {apiGroups: [""], resources: [namespaces], verbs: [list, watch, patch]}
+- {apiGroups: [""], resources: [namespaces], verbs: [list, watch]}
 - {apiGroups: [""], resources: [secrets], verbs: [list, watch]}
-- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list, create, patch, delete]}
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, list, watch, create, patch, delete]}
 - {apiGroups: [discovery.k8s.io], resources: [endpointslices], verbs: [list]}
 `
 
@@ -71,7 +74,8 @@ func applyPeerRole(ctx context.Context, c *kube.Cluster) error {
 	if err != nil {
 		return err
 	}
-	return c.Apply(ctx, "", string(text))
+	role, _, _ := strings.Cut(string(text), "\n---\n") // The bindings, and the right for the announcement, are those of each test.
+	return c.Apply(ctx, "", role)
 }
 
 // leaseGoes waits until a peer has no Lease.
@@ -233,7 +237,8 @@ func (p place) read(t testing.TB, change ...func(*Options)) *reader {
 func (p place) options(ctx context.Context, r *reader) Options {
 	r.t.Helper()
 	c, err := cache.New(p.config, cache.Options{NewInformer: newInformer, ByObject: map[client.Object]cache.ByObject{
-		&corev1.Secret{}: {Namespaces: map[string]cache.Config{p.namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{mcs.LabelPeer: ""})}}},
+		&coordinationv1.Lease{}: {Field: fields.OneTermEqualSelector("metadata.name", member.Name)},
+		&corev1.Secret{}:        {Namespaces: map[string]cache.Config{p.namespace: {LabelSelector: labels.SelectorFromSet(labels.Set{mcs.LabelPeer: ""})}}},
 	}})
 	if err != nil {
 		r.t.Fatal(err)
@@ -265,7 +270,7 @@ func lastLines(t testing.TB) logr.Logger {
 		mu.Lock()
 		defer mu.Unlock()
 		lines = append(lines[max(0, len(lines)-most+1):], text)
-	}, funcr.Options{LogTimestamp: true})
+	}, funcr.Options{LogTimestamp: true, Verbosity: 1})
 }
 
 // newInformer creates informers as the manager does.
@@ -302,9 +307,9 @@ func (r *reader) calls(name types.NamespacedName) int {
 
 // announcesItsID checks the ID that the cluster with the Registry announces.
 func (r *reader) announcesItsID() error {
-	n, err := r.client.CoreV1().Namespaces().Get(r.t.Context(), r.namespace, metav1.GetOptions{})
-	if err == nil && n.Annotations[mcs.AnnotationClusterID] != r.namespace {
-		err = fmt.Errorf("the annotations are %v", n.Annotations)
+	got, err := announcedIn(r.t, home.Cluster(r.t), r.namespace)
+	if err == nil && got.ID != r.namespace {
+		err = fmt.Errorf("it announces %+v", got)
 	}
 	return err
 }
@@ -413,7 +418,7 @@ func (r *reader) said(name types.NamespacedName) string {
 	return strings.Join(all, " ")
 }
 
-// cluster is a namespace in a cluster that is read. The namespace announces the cluster's ID.
+// cluster is a namespace in a cluster that is read. The Lease in the namespace announces the cluster's ID.
 type cluster struct {
 	t testing.TB
 	*kube.Cluster
@@ -431,35 +436,119 @@ func newCluster(t testing.TB, s *kube.Shared, announced string) *cluster {
 		c.id = c.namespace
 	}
 	c.config = account(t, c.Cluster, c.namespace, "multicluster-peer")
+	readsMember(t, c.Cluster, c.namespace, c.namespace)
 	c.announce(c.id)
 	return c
 }
 
+// announce announces an ID, or deletes the announcement for "".
 func (c *cluster) announce(id string) {
 	c.t.Helper()
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, mcs.AnnotationClusterID, id)
 	if id == "" {
-		patch = fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, mcs.AnnotationClusterID)
+		err := kubernetesOf(c.Config).CoordinationV1().Leases(c.namespace).Delete(c.t.Context(), member.Name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			c.t.Fatal(err)
+		}
+		return
 	}
-	client := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Namespaces()
-	if _, err := client.Patch(c.t.Context(), c.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	c.announcing(func(a *member.Announcement) { a.ID = id })
+}
+
+func (c *cluster) announcing(change func(*member.Announcement)) {
+	c.t.Helper()
+	announceIn(c.t, c.Cluster, c.namespace, change)
+}
+
+// announceIn changes what the Lease in a namespace announces.
+func announceIn(t testing.TB, c *kube.Cluster, namespace string, change func(*member.Announcement)) {
+	t.Helper()
+	api := kubernetesOf(c.Config)
+	system, err := api.CoreV1().Namespaces().Get(t.Context(), systemNamespace, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases := api.CoordinationV1().Leases(namespace)
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		was, err := leases.Get(t.Context(), member.Name, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		a := member.Read(was)
+		a.UID = string(system.UID)
+		change(&a)
+		wanted, _ := a.Lease(namespace, time.Minute)
+		if err == nil {
+			wanted.ResourceVersion = was.ResourceVersion
+			_, err = leases.Update(t.Context(), wanted, metav1.UpdateOptions{})
+		} else {
+			_, err = leases.Create(t.Context(), wanted, metav1.CreateOptions{})
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// announcedIn returns what the Lease in a namespace announces.
+func announcedIn(t testing.TB, c *kube.Cluster, namespace string) (member.Announcement, error) {
+	t.Helper()
+	l, err := kubernetesOf(c.Config).CoordinationV1().Leases(namespace).Get(t.Context(), member.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return member.Announcement{}, nil
+	}
+	return member.Read(l), err
+}
+
+// in returns a kubeconfig whose context has the namespace of the cluster.
+func (c *cluster) in(kubeconfig []byte) []byte {
+	c.t.Helper()
+	text, err := clientcmd.Load(kubeconfig)
+	if err != nil {
 		c.t.Fatal(err)
 	}
+	text.Contexts[text.CurrentContext].Namespace = c.namespace
+	out, err := clientcmd.Write(*text)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return out
+}
+
+// reading returns a kubeconfig of another account with a role, which can also read the announcement.
+func (c *cluster) reading(role string) []byte {
+	c.t.Helper()
+	namespace := kube.Namespace(c.t, c.Cluster)
+	config := account(c.t, c.Cluster, namespace, role)
+	readsMember(c.t, c.Cluster, c.namespace, namespace)
+	return c.in(kubeconfig(c.t, config))
+}
+
+// readsMember lets an account read the announcement in a namespace.
+func readsMember(t testing.TB, c *kube.Cluster, of, accounts string) {
+	t.Helper()
+	applyTo(t, c, of, fmt.Sprintf(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: member}
+rules: [{apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [multicluster-member], verbs: [list, watch]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: member-%[1]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: member}
+subjects: [{kind: ServiceAccount, name: reader, namespace: %[1]s}]
+`, accounts))
 }
 
 func (c *cluster) name(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: c.namespace, Name: name}
 }
 
-// export creates a Service with its export and a slice, as the cluster's own controller does.
+// export creates an export and a slice that describes its Service, as the cluster's own controller does.
 func (c *cluster) export(version, name string) {
 	c.t.Helper()
 	applyTo(c.t, c.Cluster, c.namespace, fmt.Sprintf(`
-apiVersion: v1
-kind: Service
-metadata: {name: %[1]s}
-spec: {ports: [{name: http, port: 80}]}
----
 apiVersion: multicluster.x-k8s.io/%[2]s
 kind: ServiceExport
 metadata: {name: %[1]s}
@@ -477,6 +566,7 @@ metadata:
     multicluster.kubernetes.io/service-name: %[1]s
     multicluster.kubernetes.io/source-cluster: %[3]s
     endpointslice.kubernetes.io/managed-by: multicluster-controller
+  annotations: {clusterset-dns.io/terms: '{"Type":"ClusterSetIP","Ports":[{"name":"http","protocol":"TCP","port":80}],"Affinity":"None","InternalPolicy":"Cluster"}'}
 addressType: IPv4
 endpoints: [{addresses: [%[2]s], nodeName: node-1, zone: zone-1, targetRef: {kind: Pod, name: p}}]
 ports: [{name: http, port: 8080, protocol: TCP}]
@@ -499,11 +589,11 @@ func addresses(m merge.Member) []string {
 	return all
 }
 
-// announces checks the ID that the namespace announces.
+// announces checks the ID that the cluster announces.
 func (c *cluster) announces(id string) error {
-	ns, err := kubernetesOf(c.Config).CoreV1().Namespaces().Get(c.t.Context(), c.namespace, metav1.GetOptions{})
-	if err == nil && ns.Annotations[mcs.AnnotationClusterID] != id {
-		err = fmt.Errorf("the annotations are %v", ns.Annotations)
+	got, err := announcedIn(c.t, c.Cluster, c.namespace)
+	if err == nil && got.ID != id {
+		err = fmt.Errorf("it announces %+v", got)
 	}
 	return err
 }

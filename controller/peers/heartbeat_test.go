@@ -7,10 +7,7 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
@@ -19,19 +16,18 @@ var muteAfter = Options{Heartbeat: defaultHeartbeat}.muteAfter()
 
 func TestHeartbeat(t *testing.T) {
 	type step struct {
-		value string // "" for none, "deaf" if it cannot be read
+		value string // "deaf" if it cannot be read
 		after time.Duration
 		mute  bool
 	}
 	for name, steps := range map[string][]step{
-		"an older controller":        {{"", 0, false}, {"", 40 * time.Second, false}, {"", 40 * time.Second, false}, {"", 40 * time.Second, false}},
 		"regular":                    {{"a", 0, false}, {"b", 30 * time.Second, false}, {"c", 30 * time.Second, false}, {"d", 49 * time.Second, false}},
 		"two are lost":               {{"a", 0, false}, {"a", 50 * time.Second, false}, {"a", 49 * time.Second, false}, {"b", time.Second, false}},
 		"silent, and back":           {{"a", 0, false}, {"a", 50 * time.Second, false}, {"a", 50 * time.Second, false}, {"a", time.Second, true}, {"a", 10 * time.Hour, true}, {"b", time.Second, false}},
 		"the API server was away":    {{"a", 0, false}, {"deaf", 50 * time.Second, false}, {"deaf", 50 * time.Second, false}, {"a", 50 * time.Second, false}, {"a", 49 * time.Second, false}, {"a", 2 * time.Second, true}},
 		"silent, and both are away":  {{"a", 0, false}, {"a", 50 * time.Second, false}, {"a", 50 * time.Second, false}, {"a", time.Second, true}, {"deaf", 50 * time.Second, true}, {"a", time.Second, true}},
 		"this process was suspended": {{"a", 0, false}, {"a", time.Hour, false}, {"b", time.Second, false}},
-		"the annotation is removed":  {{"a", 0, false}, {"a", 50 * time.Second, false}, {"a", 50 * time.Second, false}, {"a", time.Second, true}, {"", time.Second, false}},
+		"none from the beginning":    {{"", 0, false}, {"", 50 * time.Second, false}, {"", 49 * time.Second, false}, {"", 2 * time.Second, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -51,21 +47,18 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// beats writes a heartbeat of the cluster's controller.
-func (c *cluster) beats(value string) {
+// beats writes a heartbeat of the cluster's controller, in seconds of its clock.
+func (c *cluster) beats(at int64) {
 	c.t.Helper()
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, mcs.AnnotationHeartbeat, value)
-	if _, err := kubernetesOf(c.Config).CoreV1().Namespaces().Patch(c.t.Context(), c.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		c.t.Fatal(err)
-	}
+	c.announcing(func(a *member.Announcement) { a.Renewed = time.Unix(at, 0) })
 }
 
 // beatIs waits until the Registry has read a heartbeat.
-func (r *reader) beatIs(id, value string) {
+func (r *reader) beatIs(id string, at int64) {
 	r.t.Helper()
-	kube.Eventually(r.t, "the heartbeat is "+value, func() error {
+	kube.Eventually(r.t, fmt.Sprint("the heartbeat is ", at), func() error {
 		l, err := r.leaseOf(id)
-		if err == nil && l.Annotations[annotationBeat] != value {
+		if err == nil && l.Annotations[annotationBeat] != rfc3339(time.Unix(at, 0)) {
 			err = fmt.Errorf("it is %q", l.Annotations[annotationBeat])
 		}
 		return err
@@ -103,33 +96,15 @@ func TestASilentController(t *testing.T) {
 	r := place.read(t, timeout(5*time.Minute))
 	r.join(there.id, kubeconfig(t, there.config))
 	r.is(there.id, Connected)
-	r.pass(there.id, 4*muteAfter) // an older controller
-	r.is(there.id, Connected)
-
-	created, err := kubernetesOf(there.Config).CoreV1().Namespaces().Get(t.Context(), there.namespace, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	kube.Eventually(t, "a younger namespace is possible", func() error {
-		if !time.Now().After(created.CreationTimestamp.Add(time.Second)) {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-	for range 3 { // younger namespaces with the ID do not speak for the cluster
-		left := &cluster{t: t, Cluster: there.Cluster, namespace: kube.Namespace(t, there.Cluster)}
-		left.announce(there.id)
-		left.beats("0")
-	}
-	there.beats("1")
-	r.beatIs(there.id, "1")
+	there.beats(1)
+	r.beatIs(there.id, 1)
 	r.pass(there.id, muteAfter*3/4)
-	there.beats("2")
-	r.beatIs(there.id, "2")
+	there.beats(2)
+	r.beatIs(there.id, 2)
 	r.pass(there.id, muteAfter*3/4)
 	r.is(there.id, Connected)
 	r.pass(there.id, muteAfter/2)
-	r.is(there.id, ControllerSilent, "the last one is 2", "1m40s")
+	r.is(there.id, ControllerSilent, "the last time was 1970-01-01T00:00:02Z", "1m40s")
 	r.says(foo, there.id)
 
 	r.stop()
@@ -139,7 +114,7 @@ func TestASilentController(t *testing.T) {
 	r.is(there.id, ControllerSilent)
 	r.clock.forward(5 * time.Minute)
 	r.says(foo, "")
-	there.beats("3")
+	there.beats(3)
 	r.is(there.id, Connected)
 	r.says(foo, there.id)
 	if told := strings.Join(r.told(there.id), " "); told != Connected {
@@ -152,15 +127,14 @@ func TestTheOwnHeartbeat(t *testing.T) {
 	t.Parallel()
 	place := newPlace(t)
 	r := place.read(t)
-	beat := func() (string, error) {
-		ns, err := r.client.CoreV1().Namespaces().Get(t.Context(), place.namespace, metav1.GetOptions{})
-		if err != nil {
-			return "", err
+	beat := func() (time.Time, error) {
+		got, err := announcedIn(t, home.Cluster(t), place.namespace)
+		if err == nil && got.Renewed.IsZero() {
+			err = errors.New("there is none")
 		}
-		_, err = time.Parse(time.RFC3339, ns.Annotations[mcs.AnnotationHeartbeat])
-		return ns.Annotations[mcs.AnnotationHeartbeat], err
+		return got.Renewed, err
 	}
-	var first string
+	var first time.Time
 	kube.Eventually(t, "the first heartbeat", func() (err error) {
 		first, err = beat()
 		return err
@@ -168,7 +142,7 @@ func TestTheOwnHeartbeat(t *testing.T) {
 	r.clock.forward(defaultHeartbeat)
 	kube.Eventually(t, "the next one", func() error {
 		next, err := beat()
-		if err == nil && next == first {
+		if err == nil && next.Equal(first) {
 			err = fmt.Errorf("it is still %s", next)
 		}
 		return err

@@ -1,30 +1,124 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"time"
+	"iter"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset-dns/multicluster/internal/member"
 )
 
-// watchHome watches the Namespaces of this cluster and the Secrets of peers until ctx ends. It
+// homeCluster is this cluster.
+type homeCluster struct {
+	uid     string               // of its namespace kube-system; "" while it is not known
+	lasts   bool                 // the controller's namespace exists and is not being deleted
+	members map[string]announced // what controllers of this cluster announce, by their namespaces
+}
+
+// announced is a Lease with an announcement.
+type announced struct {
+	member.Announcement
+	created int64  // when the Lease was created, in seconds
+	version string // its resourceVersion
+}
+
+func trimAnnounced(object any) (announced, bool) {
+	l := object.(*coordinationv1.Lease)
+	return announced{member.Read(l), l.CreationTimestamp.Unix(), l.ResourceVersion}, l.Name == member.Name
+}
+
+// isOlder reports whether the Lease in a namespace is older than another one, by its namespace if both are from one second.
+func (h *homeCluster) isOlder(a, b string) bool {
+	return cmp.Or(cmp.Compare(h.members[a].created, h.members[b].created), cmp.Compare(a, b)) < 0
+}
+
+// members is the table of announcements of this cluster.
+type members struct{ *homeCluster }
+
+// put and drop do not report a new heartbeat, which is no change.
+func (m members) put(id types.NamespacedName, value announced, changed []types.NamespacedName) []types.NamespacedName {
+	was, known := m.members[id.Namespace]
+	m.members[id.Namespace] = value
+	if known && was.Same(value.Announcement) {
+		return changed
+	}
+	return append(changed, id)
+}
+
+func (m members) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
+	delete(m.members, id.Namespace)
+	return append(changed, id)
+}
+
+func (members) ids() iter.Seq[types.NamespacedName] { return nil } // an informer needs none
+
+// systemNamespace is the namespace whose UID stands for a cluster.
+const systemNamespace = "kube-system"
+
+// namespaces is the table of the two Namespaces of this cluster that matter.
+type namespaces struct {
+	*homeCluster
+	own string // that of the controller
+}
+
+func (n namespaces) put(id types.NamespacedName, value *corev1.Namespace, changed []types.NamespacedName) []types.NamespacedName {
+	before := *n.homeCluster
+	if id.Name == systemNamespace {
+		n.uid = string(value.UID)
+	}
+	if id.Name == n.own {
+		n.lasts = value.DeletionTimestamp == nil
+	}
+	if n.uid == before.uid && n.lasts == before.lasts {
+		return changed
+	}
+	return append(changed, id)
+}
+
+func (n namespaces) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
+	if id.Name != n.own {
+		return changed
+	}
+	n.lasts = false
+	return append(changed, id)
+}
+
+func (namespaces) ids() iter.Seq[types.NamespacedName] { return nil } // an informer needs none
+
+func (n namespaces) trim(object any) (*corev1.Namespace, bool) {
+	namespace := object.(*corev1.Namespace)
+	return namespace, namespace.Name == systemNamespace || namespace.Name == n.own
+}
+
+// watchHome watches the Namespaces and announcements of this cluster, and the Secrets of peers, until ctx ends. It
 // returns when it has received all existing objects.
 func (r *Registry) watchHome(ctx context.Context) error {
-	namespaces := newSink(r, &r.identity, nil, trimHome(r.options.Namespace), r.identityChanged)
-	secrets := newSink(r, r.secrets, nil, trimSecret, r.secretsChanged)
-	namespacesSeen, err := r.watch(ctx, &corev1.Namespace{}, handler(namespaces))
-	if err != nil {
-		return err
+	two := namespaces{&r.home, r.options.Namespace}
+	var all []toolscache.InformerSynced
+	for _, watched := range []struct {
+		object client.Object
+		to     toolscache.ResourceEventHandler
+	}{
+		{&corev1.Namespace{}, handler(newSink(r, two, nil, two.trim, r.homeChanged))},
+		{&coordinationv1.Lease{}, handler(newSink(r, members{&r.home}, nil, trimAnnounced, r.homeChanged))},
+		{&corev1.Secret{}, handler(newSink(r, r.secrets, nil, trimSecret, r.secretsChanged))},
+	} {
+		seen, err := r.watch(ctx, watched.object, watched.to)
+		if err != nil {
+			return err
+		}
+		all = append(all, seen)
 	}
-	secretsSeen, err := r.watch(ctx, &corev1.Secret{}, handler(secrets))
-	if err != nil || !toolscache.WaitForCacheSync(ctx.Done(), namespacesSeen, secretsSeen) {
-		return err
+	if !toolscache.WaitForCacheSync(ctx.Done(), all...) {
+		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,61 +163,11 @@ func handler[T any](to *sink[T]) toolscache.ResourceEventHandler {
 	}
 }
 
-func (r *Registry) identityChanged([]types.NamespacedName) {
+// homeChanged looks at the own announcement, and at all peers: the identity of this cluster affects them.
+func (r *Registry) homeChanged([]types.NamespacedName) {
 	select {
 	case r.announcing <- struct{}{}:
 	default: // a token is already waiting, and the next check reads all changes
 	}
 	r.notifyAll()
-}
-
-// announce keeps this cluster's ID, properties and heartbeat in the annotations that peers read, until ctx ends.
-// It returns an error if the annotation contains another ID. Overwriting it would start a fight with another
-// controller, or hide an administrator's mistake. A restarted process exits again until the
-// annotation is correct or removed, and everything stays unchanged.
-func (r *Registry) announce(ctx context.Context) error {
-	due := time.NewTicker(r.options.Heartbeat / 6)
-	defer due.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-r.announcing:
-		case <-due.C:
-		}
-		r.mu.RLock()
-		announced, lasts, version := r.identity.by[r.options.Namespace], r.identity.lasts, r.identity.version
-		r.mu.RUnlock()
-		if err := idFault(r.options.Home, r.options.Namespace, announced, false); err != nil {
-			return err
-		}
-		if other, _ := r.second(); other != "" {
-			return r.secondFault(other)
-		}
-		if !lasts {
-			continue
-		}
-		err := r.announceNext(ctx, version)
-		if apierrors.IsConflict(err) {
-			continue // The namespace has changed, perhaps by the last annotation. The change, or the ticker, causes the next try.
-		}
-		if err != nil && ctx.Err() == nil {
-			r.options.Log.Error(err, "cannot annotate the namespace for the peers", "namespace", r.options.Namespace)
-			select {
-			case <-ctx.Done():
-			case <-time.After(retryAfter):
-			}
-			r.identityChanged(nil)
-		}
-	}
-}
-
-func (r *Registry) writeAnnotation(ctx context.Context, version, annotation string, value any) error {
-	return r.writeAnnotations(ctx, version, map[string]any{annotation: value})
-}
-
-func (r *Registry) writeAnnotations(ctx context.Context, version string, annotations map[string]any) error {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	return r.options.Writer.Announce(ctx, r.options.Namespace, version, annotations)
 }

@@ -96,7 +96,11 @@ func TestTokensOfAHostilePeer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			writer := new(secretWriter)
 			p := &peer{id: "east", registry: New(Options{Home: "here", Namespace: "system", Writer: writer})}
-			connection, err := newConnection(p, text)
+			to, err := readTarget(text, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			connection, err := newConnection(p, to)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,8 +117,7 @@ func TestTokensOfAHostilePeer(t *testing.T) {
 				t.Errorf("the requests are %q", requests)
 			}
 			if c.fault == "" {
-				want := strings.Replace(string(text), old, good, 1)
-				if err != nil || writer.written.ResourceVersion != "7" || string(writer.written.Data[kubeconfigKey]) != want {
+				if err != nil || writer.written.ResourceVersion != "7" || len(writer.written.Data) != 1 || string(writer.written.Data[tokenKey]) != good {
 					t.Errorf("%v: %v", err, writer.written)
 				}
 				return

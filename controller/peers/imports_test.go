@@ -7,5 +7,5 @@ import (
 )
 
 func TestImports(t *testing.T) {
-	walls.Own(t, "controller/datapath", "controller/merge", "controller/preference", "internal/brief", "internal/compact", "internal/lenient", "internal/mcs", "internal/ownership", "internal/reflector")
+	walls.Own(t, "controller/datapath", "controller/merge", "controller/preference", "internal/brief", "internal/compact", "internal/lenient", "internal/mcs", "internal/member", "internal/ownership", "internal/reflector")
 }

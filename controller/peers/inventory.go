@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -90,69 +91,92 @@ func (i *inventory) find(id string) (address, error) {
 	return i.profiles[named].address, nil
 }
 
+// maxListed is the number of names that a message lists. It leaves room in maxMessage for the advice after the list.
+const maxListed = 10
+
+func someOf(names []string) string {
+	if more := len(names) - maxListed; more > 0 {
+		names = append(slices.Clone(names[:maxListed]), fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(names, " and ")
+}
+
+// access is how a peer is reached: a kubeconfig, and the token beside it.
+type access struct {
+	kubeconfig []byte
+	token      string // "" for none
+}
+
+func (a access) equal(other access) bool {
+	return a.token == other.token && bytes.Equal(a.kubeconfig, other.kubeconfig)
+}
+
 // source is what a peer is connected with. Only the peer's run uses it.
 type source struct {
-	kubeconfig []byte // of connection or broken
-	fault      string // why there is no kubeconfig
-	address    address
-	stale      error // why address cannot be found any more
-	made       madeKubeconfig
+	access         // of connection or broken
+	fault   string // why there is no kubeconfig
+	address address
+	made    []byte // the kubeconfig with the address
+	stale   error  // why address cannot be found any more
 }
 
-// madeKubeconfig is the last kubeconfig that was made of an address and a token. A peer asks for it at
-// each evaluation.
-type madeKubeconfig struct {
-	address
-	token, text []byte
-}
-
-// sourceLocked returns the kubeconfig of a peer, or why there is none. If the Secret contains only a
+// accessLocked returns how a peer is reached, or why that is not known. If the Secret contains only a
 // token, the address is that of the ClusterProfile, or the last one that was found: no fault of a
 // profile ends a connection.
-func (p *peer) sourceLocked() (kubeconfig []byte, err error) {
+func (p *peer) accessLocked() (access, error) {
 	from := &p.registry.inventory
-	if len(p.secret.kubeconfig) > 0 || len(p.secret.token) == 0 {
+	if len(p.secret.kubeconfig) > 0 || p.secret.token == "" {
 		p.address, p.stale = address{}, nil
-		return p.secret.kubeconfig, nil
+		return access{p.secret.kubeconfig, p.secret.token}, nil
 	}
 	if from.namespace == "" {
-		return nil, fmt.Errorf("the Secret has the key %s and no key %s, which requires the flag --cluster-profiles", tokenKey, kubeconfigKey)
+		return access{}, fmt.Errorf("the Secret has the key %s and no key %s, which requires the flag --cluster-profiles", tokenKey, kubeconfigKey)
 	}
 	switch found, err := from.addressOf(p.id); {
+	case err == nil && found == p.address:
+		p.stale = nil
 	case err == nil:
+		if p.made, err = found.kubeconfig(); err != nil {
+			return access{}, err
+		}
 		p.address, p.stale = found, nil
 	case p.address == address{}:
-		return nil, err
+		return access{}, err
 	default:
 		p.stale = err
 	}
-	if p.made.text == nil || p.made.address != p.address || !bytes.Equal(p.made.token, p.secret.token) {
-		text, err := p.address.kubeconfig(p.secret.token)
-		if err != nil {
-			return nil, err
-		}
-		p.made = madeKubeconfig{p.address, p.secret.token, text}
-	}
-	return p.made.text, nil
+	return access{p.made, p.secret.token}, nil
 }
 
 // isUsed reports whether the peer's connection is the one of a source.
-func (p *peer) isUsed(kubeconfig []byte, err error) bool {
+func (p *peer) isUsed(of access, err error) bool {
 	fault := ""
 	if err != nil {
 		fault = err.Error()
 	}
-	return errors.Is(err, errUnread) || p.begun && fault == p.fault && bytes.Equal(kubeconfig, p.kubeconfig)
+	return errors.Is(err, errUnread) || p.begun && fault == p.fault && of.equal(p.access)
 }
 
-// connect prepares the connection of a source.
-func (p *peer) connect(kubeconfig []byte, err error) (*connection, error) {
-	p.begun, p.kubeconfig, p.fault = true, kubeconfig, ""
+// connect prepares the connection of a source. It continues the old one if no request has failed there and only the token
+// differs: a new connection would have to read everything again.
+func (p *peer) connect(of access, fault error, old *connection) (*connection, error) {
+	p.begun, p.access, p.fault = true, of, ""
+	if fault != nil {
+		p.fault = fault.Error()
+		return nil, fault
+	}
+	to, err := readTarget(of.kubeconfig, of.token)
 	if err != nil {
-		p.fault = err.Error()
 		return nil, err
 	}
-	return newConnection(p, kubeconfig)
+	p.registry.mu.RLock()
+	works := old != nil && old.troubleLocked() == nil
+	p.registry.mu.RUnlock()
+	if works && to.swapped(old.target, p.registry.options.Now()) {
+		old.useToken(to)
+		return old, nil
+	}
+	return newConnection(p, to)
 }
 
 // orStale returns the condition of a peer whose address cannot be found any more. The peer stays

@@ -1,46 +1,70 @@
 package peers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// readKubeconfig returns the client configuration of the current context of a kubeconfig. A Secret
+// target is what a kubeconfig points to.
+type target struct {
+	config *rest.Config // without a token
+	token  string       // "" for none
+	// namespace is that of the controller there: that of the context, otherwise that of the account, beside which a controller is installed,
+	// otherwise "".
+	namespace string
+}
+
+// readTarget returns the target of the current context of a kubeconfig, with a token that takes the place of an older one in it. A Secret
 // must not make the controller run a program or read the controller's files, so the kubeconfig has
 // to contain all data itself.
 //
 // insecure-skip-tls-verify is allowed. Users with permission to write these Secrets decide which
 // servers to trust. They set the field explicitly, and could also use any server with their own
 // certificate. For a server whose certificate has another name, tls-server-name is better.
-func readKubeconfig(text []byte) (*rest.Config, error) {
+func readTarget(text []byte, token string) (target, error) {
 	if len(text) == 0 {
-		return nil, fmt.Errorf("the Secret has no key %s", kubeconfigKey)
+		return target{}, fmt.Errorf("the Secret has no key %s", kubeconfigKey)
 	}
-	config, err := clientcmd.Load(text)
+	read, err := clientcmd.Load(text)
 	if err != nil {
-		return nil, fmt.Errorf("invalid kubeconfig: %w", err)
+		return target{}, fmt.Errorf("invalid kubeconfig: %w", err)
 	}
-	context := config.Contexts[config.CurrentContext]
+	context := read.Contexts[read.CurrentContext]
 	if context == nil {
-		return nil, fmt.Errorf("the kubeconfig has no context %q, which is its current-context", config.CurrentContext)
+		return target{}, fmt.Errorf("the kubeconfig has no context %q, which is its current-context", read.CurrentContext)
 	}
-	if cluster := config.Clusters[context.Cluster]; cluster != nil && cluster.CertificateAuthority != "" {
-		return nil, errors.New("the kubeconfig contains certificate-authority, which is not permitted: use certificate-authority-data")
+	if cluster := read.Clusters[context.Cluster]; cluster != nil && cluster.CertificateAuthority != "" {
+		return target{}, errors.New("the kubeconfig contains certificate-authority, which is not permitted: use certificate-authority-data")
 	}
-	if user := config.AuthInfos[context.AuthInfo]; user != nil {
+	if user := read.AuthInfos[context.AuthInfo]; user != nil {
 		if err := inline(user); err != nil {
-			return nil, err
+			return target{}, err
 		}
+		token, user.Token = newer(user.Token, token), ""
 	}
-	found, err := clientcmd.NewNonInteractiveClientConfig(*config, config.CurrentContext, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveClientConfig(*read, read.CurrentContext, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	if err != nil {
-		return nil, fmt.Errorf("the kubeconfig cannot be used: %w", err)
+		return target{}, fmt.Errorf("the kubeconfig cannot be used: %w", err)
 	}
-	return found, nil
+	of, _ := readClaims(token) // Another kind of token has no namespace.
+	return target{config, token, cmp.Or(context.Namespace, of.namespace)}, nil
+}
+
+// swapped reports whether a target differs from a former one only by another token of the same account, which has not expired.
+func (t target) swapped(was target, now time.Time) bool {
+	a, wrongA := readClaims(was.token)
+	b, wrongB := readClaims(t.token)
+	if wrongA != nil || wrongB != nil || a.account == "" || a.account != b.account || a.namespace != b.namespace || b.expired(now) {
+		return false
+	}
+	return t.namespace == was.namespace && reflect.DeepEqual(t.config, was.config)
 }
 
 // exposureOf returns the end of a message about a connection that is not safe, or "".

@@ -34,9 +34,9 @@ func TestKubeconfigsAreData(t *testing.T) {
 		"a file beside the inline one": {func(_ *api.Cluster, u *api.AuthInfo) { u.ClientKey, u.ClientKeyData = "/key", []byte("k") }, "client-key-data"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			config, err := readKubeconfig(kubeconfig(t, good, c.change))
+			to, err := readTarget(kubeconfig(t, good, c.change), "")
 			switch {
-			case c.wrong == "" && (err != nil || config.Host != good.Host):
+			case c.wrong == "" && (err != nil || to.config.Host != good.Host || to.token != "token" || to.config.BearerToken != ""):
 				t.Errorf("%v", err)
 			case c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)):
 				t.Errorf("%v; want one of %q", err, c.wrong)
@@ -54,8 +54,8 @@ func TestKubeconfigsAreData(t *testing.T) {
 		"no text": "", "no kubeconfig": "a: b: c", "another kind": "apiVersion: v1\nkind: Pod",
 		"no current context": strings.Replace(string(kubeconfig(t, good)), "current-context: x", "current-context: z", 1),
 	} {
-		if config, err := readKubeconfig([]byte(text)); err == nil {
-			t.Errorf("%s: it is taken for %v", name, config)
+		if to, err := readTarget([]byte(text), ""); err == nil {
+			t.Errorf("%s: it is taken for %v", name, to.config)
 		}
 	}
 }

@@ -24,7 +24,7 @@ const (
 	labelPath         = "clusterset-dns.io/data-path"
 	annotationPath    = "clusterset-dns.io/data-path-message"
 	// annotationBeat is the last heartbeat of the peer's controller.
-	annotationBeat = mcs.AnnotationHeartbeat
+	annotationBeat = "clusterset-dns.io/heartbeat"
 	// annotationExpiry is when the token for the peer expires (RFC 3339, UTC). It is absent if it never does.
 	annotationExpiry = "clusterset-dns.io/token-expiry"
 	// annotationTrouble is what is wrong with the token, with the command that fixes it, or "".

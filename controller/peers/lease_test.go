@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
@@ -297,18 +298,15 @@ func TestAnotherIDBeforeSettled(t *testing.T) {
 func TestAPeerCannotPassForAnother(t *testing.T) {
 	t.Parallel()
 	r := New(Options{Home: "home"})
-	r.identity.uid = "home"
-	add := func(id string, announces ...string) *peer {
-		c := &connection{probed: true, contents: newContents(), host: id, identity: identity{uid: "honest", by: map[string]string{}}}
-		for _, name := range announces {
-			c.identity.by[name] = name
-		}
-		c.contents.synced = [resources]bool{true, true, true, true}
+	r.home.uid = "home"
+	add := func(id, announces string) *peer {
+		c := &connection{probed: true, contents: newContents(), host: id, member: member.Announcement{ID: announces, UID: "honest"}}
+		c.contents.synced = [resources]bool{true, true, true}
 		p := &peer{registry: r, id: id, connection: c}
 		c.peer, r.peers[id] = p, p
 		return p
 	}
-	add("evil", "evil", "honest", "second")
+	add("evil", "evil")
 	honest, second := add("honest", "honest"), add("second", "honest")
 	if reason, message := honest.conditionLocked(); reason != Connected {
 		t.Errorf("the honest peer is %s: %s", reason, message)
@@ -318,6 +316,12 @@ func TestAPeerCannotPassForAnother(t *testing.T) {
 	}
 }
 
+// announcing returns what is read of a Lease with an ID and a UID.
+func announcing(id, uid string) member.Announcement {
+	l, _ := member.Announcement{ID: id, UID: uid}.Lease("system", time.Minute)
+	return member.Read(l)
+}
+
 // The Lease names the cluster that the controller is connected to. A peer that gives itself a UID longer than
 // those of an API server is not named, and one that is lost keeps its name.
 func TestLeaseNamesTheCluster(t *testing.T) {
@@ -325,9 +329,9 @@ func TestLeaseNamesTheCluster(t *testing.T) {
 	const uid = "a7c9ac4f-8de4-4d4a-8d5c-1a7b58c6b0f1"
 	for given, want := range map[string]string{uid: uid, uid + "x": "", strings.Repeat("x", 1<<20): ""} {
 		r := New(Options{Home: "home"})
-		r.identity.uid = "home"
-		c := &connection{probed: true, contents: newContents(), host: "east", identity: identity{uid: types.UID(given), by: map[string]string{"x": "east"}}}
-		c.contents.synced = [resources]bool{true, true, true, true}
+		r.home.uid = "home"
+		c := &connection{probed: true, contents: newContents(), host: "east", member: announcing("east", given)}
+		c.contents.synced = [resources]bool{true, true, true}
 		p := &peer{registry: r, id: "east", connection: c}
 		c.peer, r.peers["east"] = p, p
 		p.setConditionLocked()

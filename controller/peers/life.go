@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/internal/reflector"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -135,9 +136,7 @@ func (c *connection) keepProbing(ctx context.Context) {
 		case failing && now.Sub(began) >= min(pause, probeTimeout):
 			c.probeFailed(ctx)
 		case !failing && c.transport.unanswered(now) >= pause:
-			if next = (next + 1) % int(resources); !c.reads(next) {
-				next = (next + 1) % int(resources)
-			}
+			next = (next + 1) % int(resources)
 			c.probeOne(ctx, next)
 		default:
 			continue
@@ -157,16 +156,8 @@ func (c *connection) untilProbe(now time.Time, pause time.Duration) time.Duratio
 
 // probeAll probes each resource, until no answer arrives in time.
 func (c *connection) probeAll(ctx context.Context) {
-	for resource := 0; resource < int(resources) && (!c.reads(resource) || c.probeOne(ctx, resource)); resource++ {
+	for resource := 0; resource < int(resources) && c.probeOne(ctx, resource); resource++ {
 	}
-}
-
-// reads reports whether a resource is read. Of Services this is known only after the first list of
-// Namespaces.
-func (c *connection) reads(resource int) bool {
-	c.peer.registry.mu.RLock()
-	defer c.peer.registry.mu.RUnlock()
-	return resource != ofServices || c.decided && !c.publishes
 }
 
 // failedProbe returns a resource whose last request by probeOne failed.
@@ -229,9 +220,6 @@ func (c *connection) probeOne(ctx context.Context, resource int) bool {
 	if ctx.Err() == nil && !slow {
 		c.peer.registry.mu.Lock()
 		defer c.peer.registry.mu.Unlock()
-		if resource == ofServices && c.publishes {
-			err = nil
-		}
 		c.probing[resource] = err
 	}
 	return !timedOut
@@ -240,7 +228,7 @@ func (c *connection) probeOne(ctx context.Context, resource int) bool {
 // ask lists a resource, without any object, in the first version that the server supports.
 func (c *connection) ask(ctx context.Context, resource int) error {
 	for _, version := range c.probes[resource] {
-		err := probe(version, resource).Do(ctx).Error()
+		err := c.probe(version, resource).Do(ctx).Error()
 		if apierrors.IsTooManyRequests(err) {
 			return nil // A busy API server is not silent.
 		}
@@ -251,8 +239,13 @@ func (c *connection) ask(ctx context.Context, resource int) error {
 	return reflector.ErrAbsent
 }
 
-func probe(version reflector.Version, resource int) *rest.Request {
-	// Version 0 is answered from the API server's cache, without the limit. No object has the name.
-	return version.Client.Get().Resource(resourceNames[resource]).Param("fieldSelector", "metadata.name=none.clusterset-dns.io").
-		Param("resourceVersion", "0").MaxRetries(0)
+func (c *connection) probe(version reflector.Version, resource int) *rest.Request {
+	// Version 0 is answered from the API server's cache, without the limit. No object has the name. Of Leases, the account has no right for
+	// another one.
+	namespace, name := "", "none.clusterset-dns.io"
+	if resource == ofMember {
+		namespace, name = c.namespace, member.Name
+	}
+	return version.Client.Get().Resource(resourceNames[resource]).NamespaceIfScoped(namespace, namespace != "").
+		Param("fieldSelector", "metadata.name="+name).Param("resourceVersion", "0").MaxRetries(0)
 }

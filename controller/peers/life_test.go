@@ -95,9 +95,9 @@ func TestAPeerThatAnswersAgainIsProbedAtOnce(t *testing.T) {
 		t.Errorf("resource %d still counts as failed: %v", failed, l.probing[failed])
 	}
 	fail()
-	refused = "/namespaces"
+	refused = "/leases"
 	l.probeFailed(t.Context())
-	if failed, _ := l.failedProbe(); failed != ofNamespaces || !apierrors.IsForbidden(l.probing[failed]) {
-		t.Errorf("resource %d failed with %v; want the namespaces, which are forbidden", failed, l.probing)
+	if failed, _ := l.failedProbe(); failed != ofMember || !apierrors.IsForbidden(l.probing[failed]) {
+		t.Errorf("resource %d failed with %v; want the Leases, which are forbidden", failed, l.probing)
 	}
 }

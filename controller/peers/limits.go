@@ -145,7 +145,7 @@ func (l limits) within(all []*discoveryv1.EndpointSlice) []*discoveryv1.Endpoint
 
 // canExportLocked reports whether a name is within a peer's limits and the namespaces that it announces.
 func (p *peer) canExportLocked(name types.NamespacedName) bool {
-	return p.selectedLocked(name) && !p.excess[name]
+	return p.selectedLocked(name) && !p.quota.excess(name)
 }
 
 // selectedLocked reports whether a peer announces the namespace of a name, and can export from there. Without an
@@ -162,7 +162,7 @@ func (p *peer) memberLocked(name types.NamespacedName) (merge.Member, bool) {
 	}
 	m, ok := p.contents.member(p.id, name)
 	m.Slices, m.Properties = p.limits.within(m.Slices), p.properties
-	if left, short := p.short[name]; short {
+	if left, short := p.quota.keeps(name); short {
 		m.Slices = firstOf(m.Slices, left)
 	}
 	return m, ok
@@ -191,77 +191,55 @@ func (p *peer) setLimitsLocked() {
 	}
 }
 
-// countLocked updates the names beyond max-services, and those whose endpoints are beyond max-endpoints. It returns
-// those that changed. The oldest exports are kept, so that a new one does not displace another.
-func (p *peer) countLocked() (changed []types.NamespacedName) {
-	before, shortBefore := p.excess, p.short
-	p.excess, p.recount = nil, 0
-	if p.contents == nil {
-		p.short = nil
-	} else {
-		p.excess = p.excessLocked()
-		p.short = p.shortLocked()
+// countLocked brings the quota up to date with changed names, and returns the others that change by that.
+func (p *peer) countLocked(names []types.NamespacedName) (changed []types.NamespacedName) {
+	if p.quota == nil {
+		if p.contents.slices.count.endpoints <= p.endpointsLimit() {
+			return nil
+		}
+		return p.recountLocked()
 	}
-	for name := range before {
-		if !p.excess[name] {
-			changed = append(changed, name)
+	for _, name := range names {
+		if r, counts := p.rankedLocked(name); counts {
+			changed = append(changed, p.quota.set(r)...)
+		} else {
+			changed = append(changed, p.quota.remove(name)...)
 		}
 	}
-	for name := range p.excess {
-		if !before[name] {
-			changed = append(changed, name)
-		}
+	return changed
+}
+
+// recountLocked makes the quota anew, for other limits or other contents, and returns the names that change by that. Without max-services
+// there is none until the peer has had too many endpoints.
+func (p *peer) recountLocked() (changed []types.NamespacedName) {
+	before := p.quota
+	p.quota, p.counted = nil, time.Time{}
+	if p.contents != nil && (p.limits.services > 0 || p.contents.slices.count.endpoints > p.endpointsLimit()) {
+		p.quota = newQuota(p.limits.services, p.endpointsLimit(), func(yield func(ranked) bool) {
+			for name := range p.contents.exports {
+				if r, counts := p.rankedLocked(name); counts && !yield(r) {
+					return
+				}
+			}
+		})
 	}
-	for name, left := range shortBefore {
-		if now, short := p.short[name]; !short || now != left {
-			changed = append(changed, name)
-		}
-	}
-	for name := range p.short {
-		if _, short := shortBefore[name]; !short {
+	for _, name := range append(before.beyond(), p.quota.beyond()...) {
+		if !p.quota.same(before, name) {
 			changed = append(changed, name)
 		}
 	}
 	return changed
 }
 
-// excessLocked returns the names beyond max-services.
-func (p *peer) excessLocked() map[types.NamespacedName]bool {
-	if p.limits.services == 0 || len(p.contents.exports) <= p.limits.services {
-		return nil
-	}
-	names, excess := p.oldestLocked(), map[types.NamespacedName]bool{}
-	for _, name := range names[min(len(names), p.limits.services):] {
-		excess[name] = true
-	}
-	return excess
-}
+func (p *peer) endpointsLimit() int { return cmp.Or(p.limits.endpoints, defaultEndpoints) }
 
-// shortLocked returns the names that do not keep all of their endpoints, and how many they keep. A peer beyond the limit
-// is counted at most each second, and for a tenth of the time: its events would otherwise take the time of all peers.
-func (p *peer) shortLocked() map[types.NamespacedName]int {
-	left := cmp.Or(p.limits.endpoints, defaultEndpoints)
-	if p.contents.slices.count.endpoints <= left {
-		return nil
+// rankedLocked returns a name for the quota, if the peer exports it from a namespace that it can.
+func (p *peer) rankedLocked(name types.NamespacedName) (r ranked, counts bool) {
+	export := p.contents.exports[name]
+	if export == nil || !p.selectedLocked(name) {
+		return r, false
 	}
-	began := time.Now()
-	if p.recount = p.counted.Sub(began); p.recount > 0 && p.limits.endpoints == p.countedTo {
-		return p.short
-	}
-	p.recount, p.countedTo = 0, p.limits.endpoints
-	defer func() { p.counted = time.Now().Add(max(time.Second, 10*time.Since(began))) }()
-	short := map[types.NamespacedName]int{}
-	for _, name := range p.oldestLocked() {
-		n := endpointsOf(p.limits.within(p.contents.slices.byService[name]))
-		if p.excess[name] || n == 0 {
-			continue
-		}
-		if n > left {
-			short[name] = left
-		}
-		left -= min(n, left)
-	}
-	return short
+	return ranked{export.Created.Unix(), name, endpointsOf(p.limits.within(p.contents.slices.byService[name]))}, true
 }
 
 func endpointsOf(all []*discoveryv1.EndpointSlice) (n int) {
@@ -269,19 +247,6 @@ func endpointsOf(all []*discoveryv1.EndpointSlice) (n int) {
 		n += len(slice.Endpoints)
 	}
 	return n
-}
-
-// oldestLocked returns the names that a peer exports in the namespaces that it can, the oldest first.
-func (p *peer) oldestLocked() (names []types.NamespacedName) {
-	for name := range p.contents.exports {
-		if p.selectedLocked(name) {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, func(a, b types.NamespacedName) int {
-		return cmp.Or(p.contents.exports[a].Created.Compare(p.contents.exports[b].Created.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return names
 }
 
 // refusals are the numbers of what a peer's limits refuse.
@@ -292,10 +257,7 @@ func (p *peer) refusalsLocked() (r refusals) {
 	if p.contents == nil {
 		return r
 	}
-	for name, left := range p.short {
-		r.more += endpointsOf(p.limits.within(p.contents.slices.byService[name])) - left
-	}
-	if r.services = len(p.excess); !p.limits.any() {
+	if r.services, r.more = p.quota.refused(); !p.limits.any() {
 		return r
 	}
 	for name := range p.contents.exports {
@@ -339,11 +301,14 @@ func (r refusals) String() string {
 // metric.
 func (p *peer) reportRefusalsLocked() {
 	labels := prometheus.Labels{"peer": p.id}
-	if !p.limits.any() && len(p.short) == 0 || p.left {
+	if !p.limits.any() && p.quota == nil || p.left {
 		peerRefused.DeletePartialMatch(labels)
 		return
 	}
-	r := p.refusalsLocked()
+	if now := p.registry.options.Now(); now.Sub(p.counted).Abs() >= messageEvery { // It looks at each endpoint.
+		p.refusals, p.counted = p.refusalsLocked(), now
+	}
+	r := p.refusals
 	for limit, n := range map[string]int{"namespaces": r.namespaces, "endpoint-cidrs": r.endpoints, "max-services": r.services, "max-endpoints": r.more} {
 		peerRefused.WithLabelValues(p.id, limit).Set(float64(n))
 	}

@@ -108,7 +108,7 @@ func TestEndpointsOfAPeerAreLimited(t *testing.T) {
 	}
 	old, mid, young := add(3, "old", 2, 20), add(2, "mid", 3, 10), add(1, "young", 1, 10)
 	kept := func() (all []int) {
-		p.countLocked()
+		p.recountLocked()
 		for _, id := range []types.NamespacedName{old, mid, young} {
 			m, _ := p.memberLocked(id)
 			all = append(all, endpointsOf(m.Slices))
@@ -134,7 +134,7 @@ func TestEndpointsOfAPeerAreLimited(t *testing.T) {
 	for i := range 60 {
 		p.contents.slices.drop(types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("young-%d", i)}, nil)
 	}
-	if got := kept(); !slices.Equal(got, []int{40, 30, 0}) || p.contents.slices.count.endpoints != 70 || len(p.short) > 0 {
+	if got := kept(); !slices.Equal(got, []int{40, 30, 0}) || p.contents.slices.count.endpoints != 70 || p.quota != nil {
 		t.Errorf("%v are kept of %d", got, p.contents.slices.count.endpoints)
 	}
 }

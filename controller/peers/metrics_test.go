@@ -3,16 +3,13 @@ package peers
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
@@ -56,11 +53,7 @@ func TestVersionsOfControllers(t *testing.T) {
 	t.Parallel()
 	there := newCluster(t, &east, "own")
 	says := func(version string) {
-		patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, mcs.AnnotationVersion, version)
-		namespaces := kubernetesOf(there.Config).CoreV1().Namespaces()
-		if _, err := namespaces.Patch(t.Context(), there.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		there.announcing(func(a *member.Announcement) { a.Version = version })
 	}
 	shows := func(want string) {
 		t.Helper()
@@ -82,44 +75,12 @@ func TestVersionsOfControllers(t *testing.T) {
 	says("v1.4.0")
 	shows("v1.4.0")
 	kube.Eventually(t, "the own version is announced", func() error {
-		home, err := r.client.CoreV1().Namespaces().Get(t.Context(), p.namespace, metav1.GetOptions{})
-		if err == nil && home.Annotations[mcs.AnnotationVersion] != "v2.0.0-1-gabcdef" {
-			err = fmt.Errorf("the annotations are %v", home.Annotations)
+		got, err := announcedIn(t, home.Cluster(t), r.namespace)
+		if err == nil && got.Version != "v2.0.0-1-gabcdef" {
+			err = fmt.Errorf("it announces %+v", got)
 		}
 		return err
 	})
-}
-
-// The oldest namespace speaks for a cluster. Whoever can create another one changes nothing.
-func TestOneNamespaceSpeaksForACluster(t *testing.T) {
-	i := newIdentity("")
-	put := func(namespace, id, build string, created int64) {
-		of := announcement{id: id, build: build, beat: "9999", exports: "", limited: true, created: created}
-		i.put(types.NamespacedName{Name: namespace}, of, nil)
-	}
-	is := func(id, want string) {
-		t.Helper()
-		if speaker := i.speaker(id); speaker != want || i.versionOf(id) != i.seen[want].build {
-			t.Errorf("%q speaks for %s with the version %s; want %q", speaker, id, i.versionOf(id), want)
-		}
-	}
-	is("a", "")
-	put("old", "a", "v1", 1)
-	put("a-tenant", "a", "v2", 2)
-	put("b-tenant", "b", "v3", 1)
-	is("a", "old")
-	is("b", "b-tenant")
-	put("c-tenant", "a", "v4", 1)
-	is("a", "c-tenant") // of the same second
-	put("c-tenant", "b", "v4", 1)
-	is("a", "old")
-	i.drop(types.NamespacedName{Name: "old"}, nil)
-	is("a", "a-tenant")
-	for _, text := range []string{"", "v1 beta", "v1\n", strings.Repeat("1", 65)} {
-		if aVersion.MatchString(text) {
-			t.Errorf("%q is a version", text)
-		}
-	}
 }
 
 func contactOf(t testing.TB, id string) time.Time {

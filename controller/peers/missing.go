@@ -67,7 +67,7 @@ func (p *peer) outlast(onPurpose bool) time.Duration {
 		s.mu.Unlock()
 		return idle
 	}
-	if !s.identity.lasts {
+	if !s.home.lasts {
 		p.missLocked()
 		s.mu.Unlock()
 		return retryAfter
@@ -87,7 +87,7 @@ func (p *peer) outlast(onPurpose bool) time.Duration {
 // missingLocked returns the message for a peer without a Secret.
 func (p *peer) missingLocked() string {
 	s := p.registry
-	if !s.identity.lasts {
+	if !s.home.lasts {
 		return fmt.Sprintf("the Secret was deleted, and the namespace %s is being deleted: everything from this peer stays unchanged", s.options.Namespace)
 	}
 	return fmt.Sprintf("the Secret %s/%s with the label %s was deleted. Everything from this peer stays unchanged until %s, and is then removed. "+

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
@@ -51,7 +53,7 @@ func TestRecreatedSecretCostsNothing(t *testing.T) {
 	// Another kubeconfig in the new Secret causes a new connection.
 	r.lose(there.id)
 	r.is(there.id, SecretMissing)
-	r.join(there.id, kubeconfig(t, account(t, there.Cluster, kube.Namespace(t, there.Cluster), "multicluster-peer")))
+	r.join(there.id, there.reading("multicluster-peer"))
 	r.is(there.id, Connected)
 	there.export("v1beta1", "baz")
 	r.says(there.name("baz"), there.id)
@@ -317,7 +319,7 @@ func TestNoPeerLeavesWhileTheOwnNamespaceEnds(t *testing.T) {
 	kube.Eventually(t, "the namespace goes", func() error {
 		r.Registry.mu.RLock()
 		defer r.Registry.mu.RUnlock()
-		if r.identity.by[r.namespace] != "" {
+		if r.home.lasts {
 			return errors.New("it is seen")
 		}
 		return nil
@@ -423,7 +425,7 @@ func TestPeerWithAnotherIDKeepsItsExports(t *testing.T) {
 			t.Errorf("%s: %v, and seen is reported by %q", wrong.reason, err, r.said(there.name("seen")))
 		}
 		// A new connection reads everything again.
-		r.join(there.id, kubeconfig(t, account(t, there.Cluster, kube.Namespace(t, there.Cluster), "multicluster-peer")))
+		r.join(there.id, there.reading("multicluster-peer"))
 		kube.Eventually(t, "the new connection has read everything", func() error {
 			r.Registry.mu.RLock()
 			defer r.Registry.mu.RUnlock()
@@ -510,8 +512,9 @@ func TestAWrongIDEndsTheSet(t *testing.T) {
 				default:
 				}
 				leases, err := kubernetesOf(admin).CoordinationV1().Leases(p.namespace).List(t.Context(), metav1.ListOptions{})
-				if err != nil || len(leases.Items) > 0 {
-					t.Errorf("Leases %v: %v", leases.Items, err)
+				others := slices.DeleteFunc(leases.Items, func(l coordinationv1.Lease) bool { return l.Name == member.Name })
+				if err != nil || len(others) > 0 || at.announces(test.announced) != nil {
+					t.Errorf("Leases %v: %v, %v", others, err, at.announces(test.announced))
 				}
 				return
 			}

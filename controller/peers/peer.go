@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset-dns/multicluster/controller/datapath"
+	"github.com/clusterset-dns/multicluster/internal/member"
 )
 
 // peer is another cluster of the clusterset, from the creation of its Secret until it has left.
@@ -33,20 +34,18 @@ type peer struct {
 	broken           error     // why its kubeconfig cannot be used
 	contents         *contents // the contents in use; nil until the first are complete
 	state            PeerState
-	announced        announcement      // as it was when the peer was connected last
-	properties       map[string]string // from it
-	exports          map[string]bool   // the namespaces that the peer exports from; nil: all
+	announced        member.Announcement // as it was when the peer was connected last
+	properties       map[string]string   // from it
+	exports          map[string]bool     // the namespaces that the peer exports from; nil: all
 	limits           limits
 	beat             heartbeat     // of its controller
 	path             datapath.Path // to its endpoints
 	checks           datapath.Checks
-	connecting       int                           // connections to its endpoints at present
-	excess           map[types.NamespacedName]bool // names beyond limits.services
-	short            map[types.NamespacedName]int  // names beyond limits.endpoints: how many endpoints they keep
-	counted          time.Time                     // when short can be computed again
-	countedTo        int                           // the limit that it was computed for
-	recount          time.Duration                 // until it has to be computed again; 0 if it is right
-	renewal          renewal                       // of the token
+	connecting       int       // connections to its endpoints at present
+	quota            *quota    // of limits
+	refusals         refusals  // what the limits refuse
+	counted          time.Time // when refusals were counted
+	renewal          renewal   // of the token
 
 	// Used only by run:
 	source
@@ -113,17 +112,17 @@ func (p *peer) step(ctx context.Context) time.Duration {
 // reconnect connects with the peer's kubeconfig, unless that connection exists. Contents stay.
 func (p *peer) reconnect(ctx context.Context) {
 	p.registry.mu.RLock()
-	kubeconfig, fault := p.sourceLocked()
+	of, fault := p.accessLocked()
 	old, skip := p.connection, p.refused != "" || !p.missing.IsZero()
 	p.registry.mu.RUnlock()
-	if skip || p.isUsed(kubeconfig, fault) {
+	if skip || p.isUsed(of, fault) {
 		return
 	}
-	if old != nil && fault == nil && p.swapToken(old, kubeconfig) {
+	c, err := p.connect(of, fault, old)
+	if c != nil && c == old {
 		return
 	}
 	old.stop()
-	c, err := p.connect(kubeconfig, fault)
 	p.registry.mu.Lock()
 	p.connection, p.broken = c, err
 	p.renewal.running = false // it ended with the old connection
@@ -144,16 +143,7 @@ func (p *peer) evaluate() time.Duration {
 	p.setConditionLocked()
 	p.describeTokenLocked()
 	before, old := p.state, p.contents
-	moved := false
-	if p.connection != nil {
-		p.connection.contents.watched.note(p.condition.reason == Connected, s.options.Now())
-	}
-	if p.condition.connected {
-		p.contents = p.connection.contents
-		moved = p.learnLocked()
-	} else {
-		p.detachLocked()
-	}
+	moved := p.useContentsLocked()
 	sight := p.observeLocked()
 	again := p.setStateLocked(sight)
 	if p.condition.connected && p.state == Expired {
@@ -167,13 +157,16 @@ func (p *peer) evaluate() time.Duration {
 	if !p.missing.IsZero() {
 		p.condition.reason, p.condition.message = SecretMissing, p.missingLocked()
 	}
-	names, changed := append(changesLocked(before, p.state, old, p.contents), p.countLocked()...), before != p.state || moved
-	if moved {
+	names, changed := changesLocked(before, p.state, old, p.contents), before != p.state || moved
+	switch {
+	case moved:
+		p.recountLocked()
 		names = sortedNames(p.contents.allNames())
+	case old != p.contents:
+		names = append(names, p.recountLocked()...)
 	}
 	p.reportRefusalsLocked()
 	p.reportBudgetLocked()
-	recount := p.recount
 	s.mu.Unlock()
 	s.call(names)
 	if changed {
@@ -182,10 +175,34 @@ func (p *peer) evaluate() time.Duration {
 	if sight.unsettled() {
 		again.Duration = min(again.Duration, recheck)
 	}
-	if recount > 0 {
-		again.Duration = min(again.Duration, recount)
-	}
 	return max(again.Duration, time.Millisecond)
+}
+
+// useContentsLocked chooses the contents in use. It reports whether what the peer announces beside its ID has changed.
+func (p *peer) useContentsLocked() (moved bool) {
+	if p.connection != nil {
+		p.connection.contents.watched.note(p.condition.reason == Connected, p.registry.options.Now())
+	}
+	if !p.condition.connected {
+		p.detachLocked()
+		return false
+	}
+	p.contents = p.connection.contents
+	return p.learnLocked()
+}
+
+// learnLocked reads what a peer announces beside its ID, while the peer is connected. It reports
+// whether this has changed. What was read stays when the connection ends.
+func (p *peer) learnLocked() (changed bool) {
+	found := p.connection.member
+	if p.announced.Same(found) {
+		return false
+	}
+	p.announced = found
+	properties, exports := found.AllProperties(), found.Namespaces()
+	changed = !maps.Equal(p.properties, properties) || (p.exports == nil) != (exports == nil) || !maps.Equal(p.exports, exports)
+	p.properties, p.exports = properties, exports
+	return changed
 }
 
 // setConditionLocked updates the condition of the connection.
@@ -198,10 +215,10 @@ func (p *peer) setConditionLocked() {
 	inUse := (reason == InvalidLimits || reason == Stale) && p.contents == p.connection.contents
 	p.condition = p.orStale(condition{reason: reason, message: harmless(message), connected: reason == Connected || inUse})
 	if p.connection != nil {
-		p.version = cmp.Or(p.connection.identity.versionOf(p.id), p.version)
+		p.version = cmp.Or(p.connection.member.Version, p.version)
 	}
 	if reason == Connected {
-		p.condition.uid = p.connection.identity.shownUID()
+		p.condition.uid = p.connection.member.UID
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world/faultproxy"
 )
@@ -102,7 +103,7 @@ func TestChangesAreCalledByName(t *testing.T) {
 			seen       func(merge.Member) bool
 		}{
 			{"an endpoint", there.slice("foo", address, there.id), func(m merge.Member) bool { return slices.Equal(addresses(m), []string{address}) }},
-			{"a port", fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: foo}\nspec: {ports: [{name: http, port: %d}]}", port), func(m merge.Member) bool { return m.Service.Ports[0].Port == port }},
+			{"a port", strings.Replace(there.slice("foo", address, there.id), `"port":80`, fmt.Sprintf(`"port":%d`, port), 1), func(m merge.Member) bool { return m.Service.Ports[0].Port == port }},
 			{"an exported label", fmt.Sprintf("apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: foo}\nspec: {exportedLabels: {a: %s}}", label), func(m merge.Member) bool { return m.Export.Labels["a"] == label }},
 		} {
 			before := r.calls(foo)
@@ -121,28 +122,18 @@ func TestChangesAreCalledByName(t *testing.T) {
 	untouched := r.calls(other)
 	touch("10.1.0.2", 81, "b")
 
-	// Changes of trimmed fields have no effect. Neither have Services that are not exported, slices
+	// Changes of trimmed fields have no effect. Neither have slices
 	// of other controllers, or FQDN endpoints. The last of these objects is followed by one that is
 	// read.
 	before := r.calls(foo)
 	applyTo(t, there.Cluster, there.namespace, `
-apiVersion: v1
-kind: Service
-metadata: {name: foo, labels: {x: "z"}}
-spec: {ports: [{name: http, port: 81}]}
----
-apiVersion: v1
-kind: Service
-metadata: {name: private}
-spec: {ports: [{name: http, port: 80}]}
----
 apiVersion: multicluster.x-k8s.io/v1beta1
 kind: ServiceExport
 metadata: {name: foo, annotations: {x: "z"}}
 spec: {exportedLabels: {a: b}}
 ---`+there.slice("private", "10.1.0.9", "another")+`
 ---`+strings.NewReplacer("addressType: IPv4", "addressType: FQDN", "10.1.0.9", "example.com", "private-slice", "named").Replace(there.slice("private", "10.1.0.9", there.id))+`
----`+strings.Replace(there.slice("foo", "10.1.0.2", there.id), "kind: Pod, name: p", "kind: Pod, name: q", 1)+`
+---`+strings.NewReplacer("kind: Pod, name: p", "kind: Pod, name: q", `"port":80`, `"port":81`).Replace(there.slice("foo", "10.1.0.2", there.id))+`
 ---`+strings.ReplaceAll(there.slice("last", "10.1.0.2", there.id), "multicluster-controller", "another-controller")+`
 ---`+there.slice("seen", "10.1.0.3", there.id))
 	r.says(there.name("seen"), there.id)
@@ -165,11 +156,8 @@ func TestTheOwnIDIsAnnounced(t *testing.T) {
 	p := newPlace(t)
 	r := p.read(t)
 	kube.Eventually(t, "the own id is announced (C51)", r.announcesItsID)
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, mcs.AnnotationClusterID)
-	if _, err := r.client.CoreV1().Namespaces().Patch(t.Context(), p.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	kube.Eventually(t, "and again after it was removed", r.announcesItsID)
+	(&cluster{t: t, Cluster: home.Cluster(t), namespace: p.namespace}).announce("") // somebody deletes the Lease
+	kube.Eventually(t, "and again after it was deleted", r.announcesItsID)
 }
 
 // TestEachReason runs one peer for each failure and one peer that works. Each has the expected
@@ -177,14 +165,14 @@ func TestTheOwnIDIsAnnounced(t *testing.T) {
 func TestEachReason(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	good, twin := newCluster(t, &east, "own"), newCluster(t, &east, "")
+	good := newCluster(t, &east, "own")
 	clash := newCluster(t, &east, p.namespace) // announces the ID of the reader
 	good.export("v1beta1", "foo")
 	r := p.read(t)
 	long := strings.Repeat("a", 64)
 	blind := strings.Repeat("b", 12)
 	applyTo(t, good.Cluster, "", fmt.Sprintf("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: %s}\n"+
-		"rules: [{apiGroups: [multicluster.x-k8s.io, discovery.k8s.io], resources: ['*'], verbs: [list, watch]}, {apiGroups: [''], resources: [services, namespaces], verbs: [list]}]", blind))
+		"rules: [{apiGroups: [multicluster.x-k8s.io, discovery.k8s.io], resources: ['*'], verbs: [list, watch]}, {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [list]}]", blind))
 	half := account(t, good.Cluster, kube.Namespace(t, good.Cluster), blind)
 
 	r.join(good.id, kubeconfig(t, good.config))
@@ -197,14 +185,14 @@ func TestEachReason(t *testing.T) {
 		long:        {kubeconfig(t, good.config), InvalidID, []string{"63", "--cluster-id"}},
 		p.namespace: {kubeconfig(t, good.config), DuplicateID, []string{"this cluster", "--cluster-id"}},
 		"self":      {kubeconfig(t, home.Cluster(t).Config), DuplicateCluster, []string{"this cluster itself"}},
-		"second":    {kubeconfig(t, twin.config), DuplicateCluster, []string{good.id, "delete"}},
+		"second":    {kubeconfig(t, good.config), DuplicateCluster, []string{good.id, "delete"}},
 		"nothing":   {nil, InvalidKubeconfig, []string{kubeconfigKey}},
 		"garbage":   {[]byte("garbage"), InvalidKubeconfig, nil},
 		"program": {kubeconfig(t, good.config, func(_ *api.Cluster, u *api.AuthInfo) {
 			u.Exec = &api.ExecConfig{Command: "true", APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: api.NeverExecInteractiveMode}
 		}), InvalidKubeconfig, []string{"exec"}},
 		"expired":  {kubeconfig(t, good.config, func(_ *api.Cluster, u *api.AuthInfo) { u.Token = "x" }), Unauthorized, []string{"join"}},
-		"half":     {kubeconfig(t, half), Forbidden, []string{"watch", "services", "deploy/peer"}},
+		"half":     {kubeconfig(t, half), Forbidden, []string{"watch", "leases", "deploy/peer"}},
 		"stranger": {kubeconfig(t, newStranger(t)), Forbidden, []string{"list", "serviceexports"}},
 		"nowhere":  {kubeconfig(t, good.config, func(c *api.Cluster, _ *api.AuthInfo) { c.Server = "https://127.0.0.1:1" }), Unreachable, []string{"127.0.0.1:1"}},
 		"untrusted": {kubeconfig(t, good.config, func(c *api.Cluster, _ *api.AuthInfo) {
@@ -226,12 +214,13 @@ func TestEachReason(t *testing.T) {
 		r.is(good.id, Connected)
 		r.leave(id)
 	}
-	// Without the first peer, another peer of the same cluster is checked by the announced ID.
-	r.leave(good.id)
-	r.join("other", kubeconfig(t, twin.config))
+	r.leave(good.id) // the same API server
+	r.join("other", kubeconfig(t, clash.config))
 	r.is("other", DuplicateID, p.namespace, "--cluster-id")
+	clash.announce("moved-" + clash.namespace)
+	r.is("other", WrongID, "--cluster-id", "moved-"+clash.namespace)
 	clash.announce("")
-	r.is("other", WrongID, "--cluster-id") // other tests' namespaces can announce more IDs
+	r.is("other", NoController, clash.namespace, member.Name)
 }
 
 // A list of many announced IDs does not remove the advice from the message.
@@ -271,7 +260,7 @@ func TestTheCRDOfAPeer(t *testing.T) {
 	if err := there.InstallCRDs(t.Context(), kube.OnlyV1Alpha1); err != nil {
 		t.Fatal(err)
 	}
-	r.is(id, NoController, mcs.AnnotationClusterID)
+	r.is(id, NoController, there.namespace+"/"+member.Name)
 	r.says(foo, "?"+id)
 	there.id = id
 	there.announce(id)
@@ -338,7 +327,7 @@ func TestAnExportThatCannotBeDecodedCostsNoOther(t *testing.T) {
 	r.says(there.name("bar"), there.id)
 	r.is(there.id, Connected)
 	// In a list.
-	r.join(there.id, kubeconfig(t, account(t, there.Cluster, kube.Namespace(t, there.Cluster), "multicluster-peer")))
+	r.join(there.id, there.reading("multicluster-peer"))
 	there.export("v1beta1", "baz")
 	r.says(there.name("baz"), there.id)
 	r.is(there.id, Connected)

@@ -160,12 +160,12 @@ func isURL(text string, schemes ...string) bool {
 	return err == nil && slices.Contains(schemes, u.Scheme) && u.Hostname() != "" && u.User == nil
 }
 
-// kubeconfig returns a kubeconfig with the address and a token.
-func (a address) kubeconfig(token []byte) ([]byte, error) {
+// kubeconfig returns a kubeconfig with the address, and without credentials.
+func (a address) kubeconfig() ([]byte, error) {
 	const name = "peer"
 	config := api.NewConfig()
 	config.Clusters[name] = &api.Cluster{Server: a.server, TLSServerName: a.serverName, CertificateAuthorityData: []byte(a.ca), ProxyURL: a.proxy}
-	config.AuthInfos[name] = &api.AuthInfo{Token: string(token)}
+	config.AuthInfos[name] = api.NewAuthInfo()
 	config.Contexts[name] = &api.Context{Cluster: name, AuthInfo: name}
 	config.CurrentContext = name
 	return clientcmd.Write(*config)

@@ -2,39 +2,25 @@ package peers
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/go-logr/logr/funcr"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
-// annotate sets an annotation of the cluster's namespace, or removes it if the value is "".
-func (c *cluster) annotate(key, value string) {
+// properties announces properties of the cluster.
+func (c *cluster) properties(text string) {
 	c.t.Helper()
-	annotate(c.t, c.Cluster, c.namespace, key, value)
-}
-
-func annotate(t testing.TB, c *kube.Cluster, namespace, key, value string) {
-	t.Helper()
-	text := fmt.Sprintf("%q", value)
-	if value == "" {
-		text = "null"
-	}
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, key, text)
-	if _, err := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	c.announcing(func(a *member.Announcement) { a.Properties = text })
 }
 
 // A peer announces the properties of its cluster beside its ID. They stay while the peer cannot be
@@ -63,7 +49,7 @@ func TestPropertiesOfAPeer(t *testing.T) {
 		return r.standings[there.id]
 	}
 	before := standing()
-	there.annotate(mcs.AnnotationProperties, "region.topology.kubernetes.io=eu,tier.example.com=gold")
+	there.properties("region.topology.kubernetes.io=eu,tier.example.com=gold")
 	has("region.topology.kubernetes.io=eu,tier.example.com=gold")
 	kube.Eventually(t, "the imports are planned again", func() error {
 		if n := standing(); n <= before {
@@ -71,33 +57,33 @@ func TestPropertiesOfAPeer(t *testing.T) {
 		}
 		return nil
 	})
-	there.annotate(mcs.AnnotationProperties, "region")
+	there.properties("region")
 	has("")
-	there.annotate(mcs.AnnotationProperties, "region.topology.kubernetes.io=us")
+	there.properties("region.topology.kubernetes.io=us")
 	has("region.topology.kubernetes.io=us")
 	there.announce("another")
 	r.is(there.id, WrongID)
 	has("region.topology.kubernetes.io=us")
 	there.announce(there.id)
-	there.annotate(mcs.AnnotationProperties, "long="+strings.Repeat("x,y=", maxProperties/4)+"z")
+	there.properties("long=" + strings.Repeat("x,y=", 16<<10/4) + "z")
 	r.is(there.id, Connected)
 	has("")
 }
 
-// The properties of this cluster are announced in the namespace of the controller. Until they are
-// known, those stay that were announced before.
+// The properties of this cluster are announced. Until they are known, those stay that were announced before.
 func TestPropertiesOfThisClusterAreAnnounced(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	annotate(t, home.Cluster(t), p.namespace, mcs.AnnotationClusterID, p.namespace)
-	annotate(t, home.Cluster(t), p.namespace, mcs.AnnotationProperties, "region.topology.kubernetes.io=old")
+	own := &cluster{t: t, Cluster: home.Cluster(t), namespace: p.namespace}
+	own.announce(p.namespace)
+	own.properties("region.topology.kubernetes.io=old")
 	r := p.read(t)
 	announced := func(want string) {
 		t.Helper()
 		kube.Eventually(t, "announced: "+want, func() error {
-			ns, err := r.client.CoreV1().Namespaces().Get(t.Context(), p.namespace, metav1.GetOptions{})
-			if err == nil && ns.Annotations[mcs.AnnotationProperties] != want {
-				err = fmt.Errorf("the annotations are %v", ns.Annotations)
+			got, err := announcedIn(t, home.Cluster(t), p.namespace)
+			if err == nil && got.Properties != want {
+				err = fmt.Errorf("it announces %+v", got)
 			}
 			return err
 		})
@@ -113,51 +99,65 @@ func TestPropertiesOfThisClusterAreAnnounced(t *testing.T) {
 	if got := labels.Set(r.Properties()).String(); got != "region.topology.kubernetes.io=eu,tier.example.com=gold" {
 		t.Errorf("they are %q", got)
 	}
-	// Another writer: the controller repairs it, at most once in a minute.
-	annotate(t, home.Cluster(t), p.namespace, mcs.AnnotationProperties, "region.topology.kubernetes.io=theirs")
-	r.looked(r.namespace)
-	announced("region.topology.kubernetes.io=theirs")
-	r.clock.forward(propertiesEvery)
-	r.identityChanged(nil)
+	own.properties("region.topology.kubernetes.io=theirs") // another writer
 	announced("region.topology.kubernetes.io=eu,tier.example.com=gold")
-	r.clock.forward(propertiesEvery)
 	r.SetProperties(nil)
 	announced("")
 }
 
-// overtaken is a Writer with another one that annotates the namespace first.
+// overtaken is a Writer that counts the announcements, and lets somebody else write before each of them.
 type overtaken struct {
 	Writer
-	first func(annotations map[string]any)
+	first  func()
+	writes atomic.Int32
 }
 
-func (w overtaken) Announce(ctx context.Context, namespace, resourceVersion string, annotations map[string]any) error {
-	w.first(annotations)
-	return w.Writer.Announce(ctx, namespace, resourceVersion, annotations)
+func (w *overtaken) PutLease(ctx context.Context, l *coordinationv1.Lease, unset ...string) error {
+	if l.Name == member.Name {
+		w.writes.Add(1)
+		w.first()
+	}
+	return w.Writer.PutLease(ctx, l, unset...)
 }
 
-// TestAConflictDoesNotDelayTheProperties is a regression test: a write that the API server refused counted as one, and
-// the next was tried a minute later. The clock stands still here, so that no minute passes.
-func TestAConflictDoesNotDelayTheProperties(t *testing.T) {
+// Another writer of the Lease makes a write fail, and causes no error in the log, which would call somebody. What is to
+// be announced is announced at the next try, and there is no fight: the writes are bounded.
+func TestAnotherWriterOfTheAnnouncement(t *testing.T) {
 	t.Parallel()
-	p, began := newPlace(t), time.Now()
-	conflict := sync.OnceFunc(func() { annotate(t, home.Cluster(t), p.namespace, "example.com/theirs", "too") })
+	p := newPlace(t)
+	own := &cluster{t: t, Cluster: home.Cluster(t), namespace: p.namespace}
+	writer := new(overtaken)
+	n, most := 0, 3
+	writer.first = func() {
+		if n++; n <= most {
+			own.announcing(func(a *member.Announcement) {
+				a.ID, a.Properties = p.namespace, fmt.Sprintf("theirs.example.com=%d", n)
+			})
+		}
+	}
+	var failures atomic.Int32
 	r := p.read(t, func(o *Options) {
-		o.Now = func() time.Time { return began }
-		o.Writer = overtaken{o.Writer, func(annotations map[string]any) {
-			if _, ours := annotations[mcs.AnnotationProperties]; ours {
-				conflict()
+		writer.Writer, o.Writer, o.Heartbeat = o.Writer, writer, 6*time.Second // a look each second
+		o.Log = funcr.New(func(string, string) {}, funcr.Options{RenderBuiltinsHook: func(kvs []any) []any {
+			for i, key := range kvs {
+				if key == "error" && i%2 == 0 {
+					failures.Add(1)
+				}
 			}
-		}}
+			return kvs
+		}})
 	})
 	r.SetProperties(map[string]string{"tier.example.com": "gold"})
 	kube.Eventually(t, "announced", func() error {
-		ns, err := r.client.CoreV1().Namespaces().Get(t.Context(), p.namespace, metav1.GetOptions{})
-		if err == nil && (ns.Annotations[mcs.AnnotationProperties] != "tier.example.com=gold" || ns.Annotations["example.com/theirs"] != "too") {
-			err = fmt.Errorf("the annotations are %v", ns.Annotations)
+		got, err := announcedIn(t, home.Cluster(t), p.namespace)
+		if err == nil && got.Properties != "tier.example.com=gold" {
+			err = fmt.Errorf("it announces %+v", got)
 		}
 		return err
 	})
+	if failures.Load() > 0 || int(writer.writes.Load()) <= most {
+		t.Errorf("%d errors in the log, %d writes", failures.Load(), writer.writes.Load())
+	}
 }
 
 // A peer announces the namespaces that it exports from. A list that is too long counts as an empty one.
@@ -172,10 +172,10 @@ func TestNamespacesThatAPeerExportsFrom(t *testing.T) {
 	last := "10.1.0.1"
 	for _, step := range []struct{ announced, want string }{
 		{"shop, data", "-"}, {"shop, " + there.namespace, "10.1.0.1"}, {",", "-"},
-		{there.namespace + strings.Repeat(",x", maxNamespaces/2), "-"}, {"", "10.1.0.1"}, // "" removes the annotation
+		{there.namespace + strings.Repeat(",x", 64<<10), "-"}, {"all", "10.1.0.1"},
 	} {
 		before := r.calls(foo)
-		there.annotate(mcs.AnnotationExportNamespaces, step.announced)
+		there.announcing(func(a *member.Announcement) { a.Limited, a.Exports = step.announced != "all", step.announced })
 		r.gives(foo, step.want)
 		if step.want != last {
 			r.called(foo, before)
@@ -184,45 +184,41 @@ func TestNamespacesThatAPeerExportsFrom(t *testing.T) {
 	}
 }
 
-// The namespaces to export from are announced before the ID: a peer that reads the ID must not import from others.
-func TestNamespacesAreAnnouncedBeforeTheID(t *testing.T) {
+// What a cluster exports from is known before anything else of it: until then, a new one announces that it exports nothing,
+// and one that has announced something before keeps it.
+func TestNamespacesToExportFrom(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	r := p.read(t, func(o *Options) { o.ExportsAll = false })
-	read := func() map[string]string {
-		ns, err := r.client.CoreV1().Namespaces().Get(t.Context(), p.namespace, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
+	announces := func(want string) {
+		t.Helper()
+		kube.Eventually(t, "it exports from "+want, func() error {
+			got, err := announcedIn(t, home.Cluster(t), p.namespace)
+			if err == nil && (!got.Limited || got.Exports != want || got.ID != p.namespace) {
+				err = fmt.Errorf("it announces %+v", got)
+			}
+			return err
+		})
+	}
+	announces("")
+	r.SetExportNamespaces([]string{"data", "shop"})
+	announces("data,shop")
+	kube.Eventually(t, "that is known here", func() error {
+		if !r.Announced("shop") || r.Announced("other") {
+			return errors.New("not yet")
 		}
-		return ns.Annotations
-	}
-	namespaces, err := r.client.CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + p.namespace})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer namespaces.Stop()
+		return nil
+	})
+	r.stop()
+	r = p.read(t, func(o *Options) { o.ExportsAll = false })
 	<-r.begun
 	r.SetProperties(map[string]string{"region.topology.kubernetes.io": "eu"})
-	if got := read(); len(got) > 0 {
-		t.Errorf("announced before the namespaces are known: %v", got)
-	}
-	r.SetExportNamespaces([]string{"data", "shop"})
-	var order []string
-	for event := range namespaces.ResultChan() {
-		annotations := event.Object.(*corev1.Namespace).Annotations
-		for _, key := range []string{mcs.AnnotationExportNamespaces, mcs.AnnotationClusterID, mcs.AnnotationProperties} {
-			if _, there := annotations[key]; there && !slices.Contains(order, key) {
-				order = append(order, key)
-			}
+	kube.Eventually(t, "the properties", func() error {
+		got, err := announcedIn(t, home.Cluster(t), p.namespace)
+		if err == nil && got.Properties == "" {
+			err = errors.New("there are none")
 		}
-		if len(order) == 3 {
-			break
-		}
-	}
-	if want := []string{mcs.AnnotationExportNamespaces, mcs.AnnotationClusterID, mcs.AnnotationProperties}; !slices.Equal(order, want) {
-		t.Errorf("announced in the order %q", order)
-	}
-	if got := read()[mcs.AnnotationExportNamespaces]; got != "data,shop" || !r.Announced("shop") || r.Announced("other") {
-		t.Errorf("announced: %q", got)
-	}
+		return err
+	})
+	announces("data,shop")
 }

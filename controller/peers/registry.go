@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -24,8 +25,7 @@ import (
 type Options struct {
 	// Home is the ID of this cluster.
 	Home string
-	// Namespace contains the Secrets of peers and their Leases. Its annotation announces the ID of
-	// this cluster.
+	// Namespace contains the Secrets of peers, their Leases, and the Lease that announces this cluster.
 	Namespace string
 	// Timeout is how long a peer that cannot be reached counts, 0 for forever.
 	Timeout time.Duration
@@ -44,7 +44,7 @@ type Options struct {
 	// without a peer count for ten minutes, so that Secrets can be created after the controller.
 	// May be nil.
 	Remembered func(context.Context) ([]string, error)
-	// Cache contains the Namespaces of this cluster, and the Secrets of peers in Namespace.
+	// Cache contains the Namespaces of this cluster, its Leases called member.Name, and the Secrets of peers in Namespace.
 	Cache cache.Informers
 	// Live reads Leases from the API server of this cluster. They are few, and their changes are
 	// not urgent.
@@ -77,12 +77,11 @@ type Options struct {
 // Connect opens a connection to an endpoint: see Options.
 type Connect func(ctx context.Context, at datapath.Target) (accepted bool, err error)
 
-// Writer writes the Leases of peers, renewed tokens and the announced ID. apply.PeerWriter implements it.
+// Writer writes Leases and renewed tokens. apply.PeerWriter implements it.
 type Writer interface {
 	PutLease(ctx context.Context, lease *coordinationv1.Lease, unset ...string) error
 	DeleteLease(ctx context.Context, lease *coordinationv1.Lease) error
 	PutSecretData(ctx context.Context, secret *corev1.Secret) error
-	Announce(ctx context.Context, namespace, resourceVersion string, annotations map[string]any) error
 }
 
 // Registry contains the other clusters of the clusterset.
@@ -91,7 +90,6 @@ type Registry struct {
 	grace      time.Duration
 	faulty     time.Time // when a fault of this host was logged
 	probeEvery time.Duration
-	turnEvery  time.Duration
 	renewEvery time.Duration
 	onChange   []func(types.NamespacedName)
 	onState    []func(cluster string)
@@ -103,17 +101,17 @@ type Registry struct {
 	begun      chan struct{} // closed when the own ID is verified: nothing is written before
 	announcing chan struct{} // contains a token if the own ID must be checked
 
-	propertiesWritten, beaten time.Time // used only by announce
+	beaten        time.Time     // when the announcement was written last
+	announcements *rate.Limiter // of its writes
 
 	// mu guards all fields below, and the fields of peers and connections that are marked as
 	// guarded. Callbacks run without it.
-	mu       sync.RWMutex
-	identity identity
+	mu   sync.RWMutex
+	home homeCluster
 	// properties are those of this cluster; nil if they are not known yet.
 	properties map[string]string
-	exporting  *string           // the namespaces to export from; nil if they are not known, or all
-	published  bool              // the slices of this cluster describe its exported Services
-	others     map[string]string // namespaces of this cluster with a controller: the heartbeat that was seen last
+	exporting  *string              // the namespaces to export from; nil if they are not known, or all
+	others     map[string]time.Time // namespaces of this cluster with a controller: the heartbeat that was seen last
 	secrets    secrets
 	inventory  inventory
 	peers      map[string]*peer
@@ -133,10 +131,10 @@ func New(o Options) *Registry {
 	}
 	o.Heartbeat, o.ProbeInterval = cmp.Or(o.Heartbeat, defaultHeartbeat), cmp.Or(o.ProbeInterval, datapath.Interval)
 	s := &Registry{
-		options: o, grace: grace, probeEvery: 30 * time.Second, turnEvery: turnEvery, renewEvery: o.Heartbeat,
+		options: o, grace: grace, probeEvery: 30 * time.Second, announcements: newAnnouncements(o.Heartbeat), renewEvery: o.Heartbeat,
 		settled: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
-		identity: newIdentity(o.Namespace), secrets: secrets{}, inventory: inventory{namespace: o.Profiles, profiles: profiles{}},
-		others: map[string]string{}, peers: map[string]*peer{}, checked: map[types.NamespacedName]bool{}, leaving: map[string]chan struct{}{},
+		home: homeCluster{members: map[string]announced{}}, secrets: secrets{}, inventory: inventory{namespace: o.Profiles, profiles: profiles{}},
+		others: map[string]time.Time{}, peers: map[string]*peer{}, checked: map[types.NamespacedName]bool{}, leaving: map[string]chan struct{}{},
 	}
 	if o.Timeout > 0 { // tests use short timeouts
 		s.probeEvery, s.renewEvery = min(s.probeEvery, o.Timeout/4), min(s.renewEvery, o.Timeout/4)

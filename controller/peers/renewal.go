@@ -92,7 +92,7 @@ func (r *renewal) attempted(token string, err error, now time.Time) {
 // message returns what is wrong with the token and the command that fixes it, or "". wanted means
 // that the Secret asks for renewal. rotate is the command that gives the peer a new token.
 func (r *renewal) message(wanted bool, rotate string, now time.Time) string {
-	restores := "another writer restores an older token: let it ignore data.kubeconfig of the Secret, or remove the annotation " + annotationRenew + " and " + rotate
+	restores := "another writer restores an older token: let it ignore data.token of the Secret, or remove the annotation " + annotationRenew + " and " + rotate
 	switch {
 	case r.claims.expired(now) && r.restored > 0:
 		return fmt.Sprintf("expired at %s: %s. Then %s", rfc3339(r.claims.expires), restores, rotate)
@@ -143,8 +143,8 @@ func (p *peer) tendToken() time.Duration {
 	token := p.connection.transport.bearer()
 	p.renewal.see(token)
 	of := s.secrets[types.NamespacedName{Namespace: s.options.Namespace, Name: p.id}]
-	if !of.renew || of.leaving || !of.gives(p.kubeconfig, token) {
-		return idle
+	if now, err := p.accessLocked(); !of.renew || of.leaving || err != nil || !now.equal(p.access) {
+		return idle // or the next step connects with it
 	}
 	pause, follows := p.renewal.pause(s.options.Now())
 	switch {
@@ -192,10 +192,7 @@ func (c *connection) renewToken(ctx context.Context, o order) error {
 	if err != nil {
 		return fmt.Errorf("no new token for the account %s/%s from %s. If this lasts, %s: %w", o.claims.namespace, o.claims.account, c.host, c.peer.rotate(), err)
 	}
-	data, err := o.of.withToken(token)
-	if err != nil {
-		return fmt.Errorf("cannot replace the token in the Secret: %w: %s", err, c.peer.rotate())
-	}
+	data := map[string][]byte{tokenKey: []byte(token)}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	options := c.peer.registry.options
@@ -228,7 +225,7 @@ func (c *connection) requestToken(ctx context.Context, old claims) (string, erro
 		return "", fmt.Errorf("the new token cannot be used: %w", err)
 	}
 	// Of several API servers, one may not know yet the key that another one has signed it with.
-	err = probe(c.probes[ofNamespaces][0], ofNamespaces).SetHeader("Authorization", "Bearer "+token).Do(ctx).Error()
+	err = c.probe(c.probes[ofMember][0], ofMember).SetHeader("Authorization", "Bearer "+token).Do(ctx).Error()
 	if apierrors.IsUnauthorized(err) {
 		return "", fmt.Errorf("the new token is not accepted: %w", err)
 	}

@@ -121,7 +121,7 @@ func (r *reader) renewed(id, before string) *corev1.Secret {
 	r.t.Helper()
 	var s *corev1.Secret
 	kube.Eventually(r.t, "the token is renewed", func() error {
-		if s = r.secretOf(id); tokenIn(r.t, s.Data[kubeconfigKey]) == before {
+		if s = r.secretOf(id); string(s.Data[tokenKey]) == "" || string(s.Data[tokenKey]) == before {
 			l, err := r.leaseOf(id)
 			return fmt.Errorf("it is the old one: %v, %w", l.Annotations, err)
 		}
@@ -166,15 +166,6 @@ func (r *reader) tokenInUse(id, token string) *connection {
 		return nil
 	})
 	return c
-}
-
-func tokenIn(t testing.TB, kubeconfig []byte) string {
-	t.Helper()
-	config, err := parse(kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return config.user.Token
 }
 
 // states records each state that the Lease of a peer has, from now until stop.
@@ -252,11 +243,11 @@ func TestTokenIsRenewed(t *testing.T) {
 
 	r.later(there.id, 7*time.Minute)
 	after := r.renewed(there.id, old)
-	fresh := tokenIn(t, after.Data[kubeconfigKey])
+	fresh := string(after.Data[tokenKey])
 	if now := r.tokenInUse(there.id, fresh); now != c {
 		t.Error("there is a new connection")
 	}
-	if string(after.Data[kubeconfigKey]) != strings.Replace(string(edited), old, fresh, 1) || string(after.Data["other"]) != "value" || len(after.Data) != 2 {
+	if string(after.Data[kubeconfigKey]) != string(edited) || string(after.Data["other"]) != "value" || len(after.Data) != 3 {
 		t.Errorf("the data are %q", after.Data)
 	}
 	if !maps.Equal(after.Labels, before.Labels) || len(after.Annotations) != 2 || after.Annotations[annotationRenew] != "true" || after.Annotations["note"] != "changed" {
@@ -308,7 +299,7 @@ func TestRenewalFails(t *testing.T) {
 	}
 	applyTo(t, home.Cluster(t), "", place.renewRole(t))
 	r.later(there.id, 50*time.Second)
-	fresh := tokenIn(t, r.renewed(there.id, token).Data[kubeconfigKey])
+	fresh := string(r.renewed(there.id, token).Data[tokenKey])
 	r.tokenInUse(there.id, fresh)
 	r.clock.forward(-9 * time.Minute)
 	r.tokenSays(there.id)
@@ -329,7 +320,7 @@ func TestRenewalFails(t *testing.T) {
 	c := r.peers[there.id].connection
 	r.Registry.mu.RUnlock()
 	kube.Eventually(t, "the API server rejects the token", func() error { // its cache of tokens lasts some seconds
-		c.useToken(c.transport.bearer())
+		c.useToken(c.target)
 		l, err := r.leaseOf(there.id)
 		if err == nil && l.Labels[labelReason] != Unauthorized {
 			err = fmt.Errorf("it is %v", l.Labels)
@@ -391,7 +382,9 @@ func TestAnotherWriterRestoresTheToken(t *testing.T) {
 	place := newPlace(t)
 	applyTo(t, home.Cluster(t), "", place.renewRole(t))
 	writes := make(chan struct{}, 100)
-	r := place.read(t, often, func(o *Options) { o.Writer = &meddler{o.Writer, func() { writes <- struct{}{} }} })
+	r := place.read(t, often, func(o *Options) {
+		o.Writer, o.Heartbeat = &meddler{o.Writer, func() { writes <- struct{}{} }}, time.Hour // nobody writes one there
+	})
 	old := there.shortLived()
 	text := there.with(old)
 	r.renewing(there.id, text)
@@ -399,17 +392,17 @@ func TestAnotherWriterRestoresTheToken(t *testing.T) {
 	states := r.states(there.id)
 	r.later(there.id, 405*time.Second)
 	for n := range restoredOften {
-		fresh := tokenIn(t, r.renewed(there.id, old).Data[kubeconfigKey])
+		fresh := string(r.renewed(there.id, old).Data[tokenKey])
 		r.tokenInUse(there.id, fresh)
 		s := r.secretOf(there.id)
-		s.Data[kubeconfigKey] = text
+		delete(s.Data, tokenKey) // as a tool does that prunes what it has not written
 		if _, err := r.client.CoreV1().Secrets(r.namespace).Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		r.tokenInUse(there.id, old)
 		r.later(there.id, 20*time.Second)
 		if n == restoredOften-1 {
-			r.tokenSays(there.id, "another writer restores an older token: let it ignore data.kubeconfig")
+			r.tokenSays(there.id, "another writer restores an older token: let it ignore data.token")
 		} else {
 			r.tokenSays(there.id)
 		}

@@ -10,8 +10,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
-
-	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // TestEachRightOfAPeerIsNeeded removes each verb of the shipped role. Without it the peer is not
@@ -24,7 +22,7 @@ func TestEachRightOfAPeerIsNeeded(t *testing.T) {
 	}
 	var shipped rbacv1.ClusterRole // without the binding that follows it
 	role, _, _ := bytes.Cut(text, []byte("\n---\n"))
-	if err := yaml.Unmarshal(role, &shipped); err != nil || len(shipped.Rules) != 4 {
+	if err := yaml.Unmarshal(role, &shipped); err != nil || len(shipped.Rules) != 2 {
 		t.Fatalf("the role is %+v: %v", shipped, err)
 	}
 	p := newPlace(t)
@@ -40,7 +38,7 @@ func TestEachRightOfAPeerIsNeeded(t *testing.T) {
 				t.Fatal(err)
 			}
 			applyTo(t, c.Cluster, "", string(role))
-			r.join(c.id, kubeconfig(t, account(t, c.Cluster, kube.Namespace(t, c.Cluster), less.Name)))
+			r.join(c.id, c.reading(less.Name))
 			r.is(c.id, Forbidden, verb, rule.Resources[0])
 			r.leave(c.id)
 		}

@@ -6,17 +6,16 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // runsIn announces an ID in a namespace of the home cluster, with a heartbeat each second, until the test ends.
 func runsIn(t *testing.T, namespace, id string) {
 	t.Helper()
-	other := &cluster{t: t, Cluster: home.Cluster(t), namespace: namespace}
-	other.announce(id)
-	beat := func() { other.beats(time.Now().UTC().Format(time.RFC3339)) }
+	beat := func() {
+		announceIn(t, home.Cluster(t), namespace, func(a *member.Announcement) { a.ID, a.Renewed = id, time.Now() })
+	}
 	beat()
 	ended, end := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -46,21 +45,25 @@ func (p place) starts(t *testing.T) (*Registry, <-chan error) {
 	return set, ended
 }
 
-// newPlaces returns two namespaces of the home cluster. The first one is older.
-func newPlaces(t *testing.T) (older string, p place) {
+// leftIn announces an ID in a new namespace of the home cluster, whose controller ended an hour ago, and returns it when a younger
+// Lease is possible.
+func leftIn(t *testing.T, id string, change ...func(*member.Announcement)) (namespace string) {
 	t.Helper()
-	older = kube.Namespace(t, home.Cluster(t))
-	created, err := kubernetesOf(home.Cluster(t).Config).CoreV1().Namespaces().Get(t.Context(), older, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	kube.Eventually(t, "a younger namespace is possible", func() error {
-		if !time.Now().After(created.CreationTimestamp.Add(time.Second)) {
+	namespace = kube.Namespace(t, home.Cluster(t))
+	announceIn(t, home.Cluster(t), namespace, func(a *member.Announcement) {
+		a.ID, a.Renewed = id, time.Now().Add(-time.Hour)
+		for _, edit := range change {
+			edit(a)
+		}
+	})
+	at := time.Now()
+	kube.Eventually(t, "a younger Lease is possible", func() error {
+		if !time.Now().After(at.Add(time.Second)) {
 			return errors.New("not yet")
 		}
 		return nil
 	})
-	return older, newPlace(t)
+	return namespace
 }
 
 func settles(t *testing.T, set *Registry, ended <-chan error) {
@@ -78,8 +81,8 @@ func settles(t *testing.T, set *Registry, ended <-chan error) {
 // makes.
 func TestASecondInstallationDoesNotStart(t *testing.T) {
 	t.Parallel()
-	older, p := newPlaces(t)
-	runsIn(t, older, p.namespace)
+	p := newPlace(t)
+	runsIn(t, leftIn(t, p.namespace), p.namespace)
 	set, ended := p.starts(t)
 	endsWith(t, ended, ErrSecondInstallation)
 	select {
@@ -89,35 +92,33 @@ func TestASecondInstallationDoesNotStart(t *testing.T) {
 	}
 }
 
-// Of two that begin at the same time, the one in the older namespace goes on.
+// An installation that was stopped, and starts again after a second one was made, goes on.
 func TestASecondInstallationEndsOneOfTwo(t *testing.T) {
 	t.Parallel()
-	older, p := newPlaces(t)
+	p := newPlace(t)
+	older := leftIn(t, p.namespace)
 	set, ended := p.starts(t)
 	settles(t, set, ended)
 	runsIn(t, older, p.namespace)
 	endsWith(t, ended, ErrSecondInstallation)
 }
 
-// What an installation has left behind in another namespace stops nothing, even if it has ended a moment ago. Nor does
-// somebody who annotates a Namespace of theirs.
+// What an installation has left behind in another namespace stops nothing, even if it has ended a moment ago. Nor does a tenant who
+// writes a Lease in a namespace of theirs: it is younger, or has not the UID of this cluster.
 func TestWhatIsNoSecondInstallationStopsNothing(t *testing.T) {
 	t.Parallel()
-	older, p := newPlaces(t)
-	left := &cluster{t: t, Cluster: home.Cluster(t), namespace: older}
-	left.announce(p.namespace)
-	left.beats(time.Now().UTC().Format(time.RFC3339))
+	p := newPlace(t)
+	leftIn(t, p.namespace, func(a *member.Announcement) { a.Renewed = time.Now() })
+	foreign := leftIn(t, p.namespace, func(a *member.Announcement) { a.UID = "a-guess" })
 	set, ended := p.starts(t)
 	settles(t, set, ended)
-
-	first, tenant := newPlaces(t)
-	runsIn(t, tenant.namespace, first)
-	set, ended = place{p.config, first, p.probeEvery}.starts(t)
-	settles(t, set, ended)
-	for range 3 { // heartbeats of the younger one
-		seen := set.beatIn(tenant.namespace)
+	tenant := kube.Namespace(t, home.Cluster(t))
+	runsIn(t, tenant, p.namespace)
+	for range 3 { // heartbeats of both
+		seen := set.beatIn(tenant)
+		announceIn(t, home.Cluster(t), foreign, func(a *member.Announcement) { a.UID, a.Renewed = "a-guess", time.Now() })
 		kube.Eventually(t, "another heartbeat is seen", func() error {
-			if set.beatIn(tenant.namespace) == seen {
+			if set.beatIn(tenant).Equal(seen) {
 				return errors.New("not yet")
 			}
 			return nil
@@ -130,8 +131,8 @@ func TestWhatIsNoSecondInstallationStopsNothing(t *testing.T) {
 	}
 }
 
-func (r *Registry) beatIn(namespace string) string {
+func (r *Registry) beatIn(namespace string) time.Time {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.identity.beats[namespace]
+	return r.home.members[namespace].Renewed
 }

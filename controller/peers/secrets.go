@@ -12,8 +12,8 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/datapath"
 )
 
-// The keys of a peer's Secret. A Secret without a kubeconfig can contain a token. The address is then
-// that of a ClusterProfile.
+// The keys of a peer's Secret. Of a token and one in the kubeconfig, that counts which was issued later: a renewed token is written to its own
+// key, and what a person or a GitOps tool has written stays as it is. Without a kubeconfig, the address is that of a ClusterProfile.
 const (
 	kubeconfigKey = "kubeconfig"
 	tokenKey      = "token"
@@ -25,7 +25,7 @@ type secret struct {
 	version    string // for a write
 	kubeconfig []byte
 	renew      bool // the token is to be renewed
-	token      []byte
+	token      string
 	leaving    bool // the Secret is about to be deleted on purpose
 	limits     limitTexts
 }
@@ -33,26 +33,9 @@ type secret struct {
 func trimSecret(object any) (secret, bool) {
 	s := object.(*corev1.Secret)
 	return secret{
-		uid: s.UID, version: s.ResourceVersion, kubeconfig: s.Data[kubeconfigKey], token: bytes.TrimSpace(s.Data[tokenKey]),
+		uid: s.UID, version: s.ResourceVersion, kubeconfig: s.Data[kubeconfigKey], token: string(bytes.TrimSpace(s.Data[tokenKey])),
 		renew: s.Annotations[annotationRenew] == "true", leaving: s.Annotations[annotationLeaving] == "true", limits: readLimits(s.Annotations),
 	}, true
-}
-
-// gives reports whether a connection with this kubeconfig and token was made from the Secret.
-func (s secret) gives(kubeconfig []byte, token string) bool {
-	if len(s.kubeconfig) == 0 {
-		return string(s.token) == token
-	}
-	return bytes.Equal(s.kubeconfig, kubeconfig)
-}
-
-// withToken returns the key of the Secret that contains the token, with another token.
-func (s secret) withToken(token string) (map[string][]byte, error) {
-	if len(s.kubeconfig) == 0 {
-		return map[string][]byte{tokenKey: []byte(token)}, nil
-	}
-	kubeconfig, err := replaceToken(s.kubeconfig, token)
-	return map[string][]byte{kubeconfigKey: kubeconfig}, err
 }
 
 // secrets is a table of Secrets.
@@ -62,7 +45,7 @@ func (s secrets) put(id types.NamespacedName, value secret, changed []types.Name
 	was, known := s[id]
 	s[id] = value
 	if known && was.uid == value.uid && was.renew == value.renew && was.leaving == value.leaving &&
-		bytes.Equal(was.kubeconfig, value.kubeconfig) && bytes.Equal(was.token, value.token) && was.limits.equal(value.limits) {
+		bytes.Equal(was.kubeconfig, value.kubeconfig) && was.token == value.token && was.limits.equal(value.limits) {
 		return changed
 	}
 	return append(changed, id)
@@ -93,8 +76,9 @@ func (r *Registry) secretsChanged(changed []types.NamespacedName) {
 		case there:
 			limited := !p.secret.limits.equal(of.limits)
 			p.foundLocked(of)
-			names := p.countLocked()
+			var names []types.NamespacedName
 			if limited && p.contents != nil {
+				p.recountLocked()
 				names = sortedNames(p.contents.allNames())
 			}
 			r.mu.Unlock()

@@ -64,9 +64,9 @@ func TestProvenEndpointsStayWhileAPeerCannotBeRead(t *testing.T) {
 	good := kubeconfig(t, there.config)
 	place := newPlace(t)
 	r := place.read(t, timeout(5*time.Minute), connectingTo(pods))
-	there.beats("1")
+	there.beats(1)
 	r.join(there.id, good)
-	r.beatIs(there.id, "1")
+	r.beatIs(there.id, 1)
 	r.finds(there.id, datapath.Proven)
 	stay := func(reason string) {
 		t.Helper()
@@ -82,7 +82,7 @@ func TestProvenEndpointsStayWhileAPeerCannotBeRead(t *testing.T) {
 	}
 	r.pass(there.id, muteAfter)
 	stay(ControllerSilent)
-	there.beats("2")
+	there.beats(2)
 	r.is(there.id, Connected)
 	r.finds(there.id, datapath.Proven)
 
@@ -106,9 +106,9 @@ func TestASilentControllerDoesNotBarThePeer(t *testing.T) {
 	pods := serve(t, there, "10.1.0.1", "10.1.0.2")
 	foo := there.name("foo")
 	r := newPlace(t).read(t, timeout(5*time.Minute), connectingTo(pods))
-	there.beats("1")
+	there.beats(1)
 	r.join(there.id, config)
-	r.beatIs(there.id, "1")
+	r.beatIs(there.id, 1)
 	r.finds(there.id, datapath.Proven)
 	r.pass(there.id, muteAfter)
 	r.is(there.id, ControllerSilent)

@@ -21,8 +21,8 @@ import (
 // heard contains contents, the stores that write them, and the names that were reported.
 type heard struct {
 	*contents
-	exports, services, slices cache.ReflectorStore
-	told                      []types.NamespacedName
+	exports, slices cache.ReflectorStore
+	told            []types.NamespacedName
 }
 
 func newHeard() *heard {
@@ -30,7 +30,6 @@ func newHeard() *heard {
 	h := &heard{contents: v}
 	tell := func(names []types.NamespacedName) { h.told = append(h.told, names...) }
 	h.exports = newStore(s, v.exports, &v.synced[ofExports], trimExport, tell)
-	h.services = newStore(s, v.services, &v.synced[ofServices], trimService, tell)
 	h.slices = newStore(s, v.slices, &v.synced[ofSlices], s.trimSlice, tell)
 	return h
 }
@@ -52,8 +51,18 @@ func exportOf(name string) *serviceExport {
 	return &serviceExport{Base: lenient.Base{ObjectMeta: named(name)}}
 }
 
-func serviceOf(name string, port int32) *corev1.Service {
-	return &corev1.Service{ObjectMeta: named(name), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: port}}}}
+// describing adds the description of a Service with one port to a slice.
+func describing(slice *discoveryv1.EndpointSlice, port int32) *discoveryv1.EndpointSlice {
+	if slice.Annotations == nil {
+		slice.Annotations = map[string]string{}
+	}
+	slice.Annotations[mcs.AnnotationTerms] = terms(port)
+	return slice
+}
+
+// terms is a description of a Service with one port.
+func terms(port int32) string {
+	return fmt.Sprintf(`{"Type":"ClusterSetIP","Ports":[{"name":"http","protocol":"TCP","port":%d}],"Affinity":"None","InternalPolicy":"Cluster"}`, port)
 }
 
 func sliceOf(name, service string, addresses ...string) *discoveryv1.EndpointSlice {
@@ -120,12 +129,6 @@ func TestOddObjectsCostNoOther(t *testing.T) {
 	if got := h.changes(); !slices.Equal(got, []string{"e"}) {
 		t.Errorf("told of %v", got)
 	}
-	if err := h.services.Replace([]any{&corev1.Service{}, serviceOf("e", 80)}, "1"); err != nil {
-		t.Fatal(err)
-	}
-	if got := h.changes(); !slices.Equal(got, []string{"e"}) {
-		t.Errorf("told of %v", got)
-	}
 }
 
 // TestEqualServicesShareMemory checks that equal Services share one spec, and that it is removed
@@ -133,32 +136,30 @@ func TestOddObjectsCostNoOther(t *testing.T) {
 func TestEqualServicesShareMemory(t *testing.T) {
 	h := newHeard()
 	for i := range 100 {
-		for _, err := range []error{h.services.Add(serviceOf(fmt.Sprintf("s%d", i), 80)), h.exports.Add(exportOf(fmt.Sprintf("s%d", i)))} {
-			if err != nil {
-				t.Fatal(err)
-			}
+		if err := h.slices.Add(describing(sliceOf(fmt.Sprintf("s%d-1", i), fmt.Sprintf("s%d", i)), 80)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if len(h.contents.services.shared) != 1 {
-		t.Errorf("%d specs of equal Services", len(h.contents.services.shared))
+	if len(h.contents.slices.shared) != 1 {
+		t.Errorf("%d specs of equal Services", len(h.contents.slices.shared))
 	}
 	h.changes()
-	for _, err := range []error{h.services.Update(serviceOf("s1", 80)), h.services.Update(serviceOf("s2", 81))} {
+	for _, err := range []error{h.slices.Update(describing(sliceOf("s1-1", "s1"), 80)), h.slices.Update(describing(sliceOf("s2-1", "s2"), 81))} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := h.changes(); !slices.Equal(got, []string{"s2"}) || len(h.contents.services.shared) != 2 {
-		t.Errorf("told of %v, and %d specs", got, len(h.contents.services.shared))
+	if got := h.changes(); !slices.Equal(got, []string{"s2"}) || len(h.contents.slices.shared) != 2 {
+		t.Errorf("told of %v, and %d specs", got, len(h.contents.slices.shared))
 	}
 	if m, _ := h.member("", types.NamespacedName{Namespace: "demo", Name: "s2"}); m.Service.Ports[0].Port != 81 {
 		t.Errorf("s2 is %+v", m.Service)
 	}
-	if err := h.services.Replace(nil, "2"); err != nil {
+	if err := h.slices.Replace(nil, "2"); err != nil {
 		t.Fatal(err)
 	}
-	if len(h.contents.services.shared) > 0 {
-		t.Errorf("%d specs of no Service", len(h.contents.services.shared))
+	if len(h.contents.slices.shared) > 0 {
+		t.Errorf("%d specs of no Service", len(h.contents.slices.shared))
 	}
 }
 
@@ -182,7 +183,7 @@ func TestMemoryOfAPeer(t *testing.T) {
 				TargetRef:  &corev1.ObjectReference{Kind: "Pod", Namespace: "demo", Name: fmt.Sprintf("%s-%d", name, e)},
 			})
 		}
-		for _, err := range []error{h.exports.Add(exportOf(name)), h.services.Add(serviceOf(name, 80)), h.slices.Add(slice)} {
+		for _, err := range []error{h.exports.Add(exportOf(name)), h.slices.Add(describing(slice, 80))} {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -115,7 +115,8 @@ func TestProbeStorm(t *testing.T) {
 	}
 	making.Wait()
 	for _, c := range all {
-		r.join(c.id, config)
+		readsMember(t, c.Cluster, c.namespace, there.namespace)
+		r.join(c.id, c.in(config))
 	}
 	for _, c := range all {
 		r.finds(c.id, datapath.Proven)

@@ -6,12 +6,15 @@ import (
 	"slices"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/member"
 )
 
 // exports is a table of ServiceExports.
@@ -36,71 +39,20 @@ func (e exports) drop(id types.NamespacedName, changed []types.NamespacedName) [
 
 func (e exports) ids() iter.Seq[types.NamespacedName] { return maps.Keys(e) }
 
-// sharedSpec is the spec that several equal Services of a peer share.
-type sharedSpec struct {
+// described is an exported Service, as a slice describes it. Names with equal descriptions share one.
+type described struct {
 	merge.ServiceSpec
-	key  string
+	text string
 	refs int
 }
-
-// services is a table of Services. Most Services are not exported, and most of those are equal.
-type services struct {
-	of     *contents
-	byName map[types.NamespacedName]*sharedSpec
-	shared map[string]*sharedSpec // by the key of the spec
-}
-
-func (s services) put(id types.NamespacedName, value *sharedSpec, changed []types.NamespacedName) []types.NamespacedName {
-	was := s.byName[id]
-	if was != nil && was.key == value.key {
-		return changed
-	}
-	if one := s.shared[value.key]; one != nil {
-		value = one
-	} else {
-		s.shared[value.key] = value
-	}
-	value.refs++
-	s.byName[id] = value
-	s.release(was)
-	return s.tell(id, changed)
-}
-
-func (s services) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
-	was := s.byName[id]
-	if was == nil {
-		return changed
-	}
-	delete(s.byName, id)
-	s.release(was)
-	return s.tell(id, changed)
-}
-
-func (s services) release(t *sharedSpec) {
-	if t == nil {
-		return
-	}
-	if t.refs--; t.refs == 0 {
-		delete(s.shared, t.key)
-	}
-}
-
-// tell appends the name of a Service that is exported. It omits other Services.
-func (s services) tell(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
-	if _, exported := s.of.member("", id); !exported {
-		return changed
-	}
-	return append(changed, id)
-}
-
-func (s services) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s.byName) }
 
 // slicesOf is a table of EndpointSlices. The list of a Service is never changed in place, so a
 // caller can keep it.
 type slicesOf struct {
-	of        *contents
 	byID      map[types.NamespacedName]*discoveryv1.EndpointSlice
 	byService map[types.NamespacedName][]*discoveryv1.EndpointSlice // sorted by name
+	services  map[types.NamespacedName]*described
+	shared    map[string]*described // by the text
 	count     *count
 }
 
@@ -108,7 +60,10 @@ type slicesOf struct {
 type count struct{ endpoints int }
 
 func newSlices() slicesOf {
-	return slicesOf{count: &count{}, byID: map[types.NamespacedName]*discoveryv1.EndpointSlice{}, byService: map[types.NamespacedName][]*discoveryv1.EndpointSlice{}}
+	return slicesOf{
+		byID: map[types.NamespacedName]*discoveryv1.EndpointSlice{}, byService: map[types.NamespacedName][]*discoveryv1.EndpointSlice{},
+		services: map[types.NamespacedName]*described{}, shared: map[string]*described{}, count: &count{},
+	}
 }
 
 func exportedService(slice *discoveryv1.EndpointSlice) types.NamespacedName {
@@ -157,14 +112,89 @@ func (s slicesOf) drop(id types.NamespacedName, changed []types.NamespacedName) 
 	return s.changed(service, changed)
 }
 
-// changed appends a Service whose slices have changed. They can also describe it.
+// changed appends a Service whose slices, and perhaps its description, have changed.
 func (s slicesOf) changed(service types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
-	if s.of.published {
-		s.of.describe(service, nil)
+	if all := s.byService[service]; len(all) > 0 {
+		s.describe(service, all)
+	} else {
+		s.setService(service, nil)
 	}
 	return append(changed, service)
+}
+
+// describe reads the description of a Service. The first one counts, by the names of the slices. Without a readable one, the last one
+// stays: a user has removed it.
+func (s slicesOf) describe(service types.NamespacedName, all []*discoveryv1.EndpointSlice) {
+	for _, slice := range all {
+		text := slice.Annotations[mcs.AnnotationTerms]
+		if text == "" {
+			continue
+		}
+		one := s.shared[text]
+		if one == nil {
+			one = &described{text: text}
+			if !one.ReadTerms(text) {
+				continue
+			}
+		}
+		s.setService(service, one)
+		return
+	}
+}
+
+// setService sets what is known of a Service, nil for nothing.
+func (s slicesOf) setService(service types.NamespacedName, to *described) {
+	was := s.services[service]
+	if was == to {
+		return
+	}
+	if was != nil {
+		if was.refs--; was.refs == 0 {
+			delete(s.shared, was.text)
+		}
+	}
+	if to == nil {
+		delete(s.services, service)
+		return
+	}
+	to.refs++
+	s.services[service], s.shared[to.text] = to, to
 }
 
 func (s slicesOf) ids() iter.Seq[types.NamespacedName] { return maps.Keys(s.byID) }
 
 func bySliceName(a, b *discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) }
+
+// announcement is the table of the Lease that a peer announces itself with.
+type announcement struct {
+	*member.Announcement
+	namespace string
+}
+
+func trimMember(object any) (member.Announcement, bool) {
+	l := object.(*coordinationv1.Lease)
+	return member.Read(l), l.Name == member.Name
+}
+
+// put does not report a heartbeat, which is read at the next evaluation: it is no change for all peers.
+func (a announcement) put(id types.NamespacedName, value member.Announcement, changed []types.NamespacedName) []types.NamespacedName {
+	same := a.Same(value)
+	*a.Announcement = value
+	if same {
+		return changed
+	}
+	return append(changed, id)
+}
+
+func (a announcement) drop(id types.NamespacedName, changed []types.NamespacedName) []types.NamespacedName {
+	*a.Announcement = member.Announcement{}
+	return append(changed, id)
+}
+
+func (a announcement) ids() iter.Seq[types.NamespacedName] {
+	return func(yield func(types.NamespacedName) bool) {
+		if *a.Announcement != (member.Announcement{}) {
+			yield(types.NamespacedName{Namespace: a.namespace, Name: member.Name})
+		}
+	}
+}

@@ -1,17 +1,13 @@
 package peers
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
 )
 
 const (
@@ -19,8 +15,6 @@ const (
 	maxToken = 16 << 10
 	// minLife and maxLife are the limits of an API server for the life of a new token.
 	minLife, maxLife = 10 * time.Minute, 1 << 32 * time.Second
-	// maxFound is how often a kubeconfig can contain one token.
-	maxFound = 16
 )
 
 // claims are the claims of a token that its renewal needs. They are not verified: the API server
@@ -36,7 +30,7 @@ func readClaims(token string) (claims, error) {
 		return claims{}, fmt.Errorf("the token has %d bytes, and the limit is %d", len(token), maxToken)
 	}
 	if token == "" {
-		return claims{}, errors.New("the kubeconfig has no token")
+		return claims{}, errors.New("there is no token")
 	}
 	var read jwt.RegisteredClaims
 	if _, _, err := jwt.NewParser().ParseUnverified(token, &read); err != nil {
@@ -109,65 +103,12 @@ func (c claims) succeeds(old claims) error {
 	return nil
 }
 
-// parsed is a kubeconfig with the user of its current context.
-type parsed struct {
-	*api.Config
-	user *api.AuthInfo
-}
-
-func parse(kubeconfig []byte) (parsed, error) {
-	config, err := clientcmd.Load(kubeconfig)
-	if err != nil {
-		return parsed{}, err
+// newer returns the token that was issued later. b wins if that is not known.
+func newer(a, b string) string {
+	of, wrong := readClaims(a)
+	than, alsoWrong := readClaims(b)
+	if b == "" || wrong == nil && alsoWrong == nil && of.issued.After(than.issued) {
+		return a
 	}
-	context := config.Contexts[config.CurrentContext]
-	if context == nil || config.AuthInfos[context.AuthInfo] == nil {
-		return parsed{}, errors.New("the kubeconfig has no user")
-	}
-	return parsed{config, config.AuthInfos[context.AuthInfo]}, nil
-}
-
-// replaceToken returns the kubeconfig with another token of the user of its current context. All other
-// bytes stay, such as comments, unknown fields and other users with the same token.
-func replaceToken(kubeconfig []byte, token string) ([]byte, error) {
-	want, err := parse(kubeconfig)
-	if err != nil || want.user.Token == "" {
-		return nil, errors.New("the kubeconfig has no token")
-	}
-	old := []byte(want.user.Token)
-	want.user.Token = token
-	for from, n := 0, 0; n < maxFound; n++ {
-		at := bytes.Index(kubeconfig[from:], old)
-		if at < 0 {
-			break
-		}
-		at += from
-		candidate := bytes.Join([][]byte{kubeconfig[:at], []byte(token), kubeconfig[at+len(old):]}, nil)
-		// Only the parser knows which of the places is meant. It also finds a token that is no plain scalar.
-		if got, err := clientcmd.Load(candidate); err == nil && reflect.DeepEqual(got, want.Config) {
-			return candidate, nil
-		}
-		from = at + len(old)
-	}
-	return nil, errors.New("the kubeconfig does not contain the token in one piece, used by one user only")
-}
-
-// changedToken returns the token of a kubeconfig that differs from another one only in it, if both
-// tokens are of the same ServiceAccount and the new one has not expired.
-func changedToken(was, is []byte, now time.Time) (token string, only bool) {
-	before, err := parse(was)
-	if err != nil {
-		return "", false
-	}
-	after, err := parse(is)
-	if err != nil {
-		return "", false
-	}
-	a, wrongA := readClaims(before.user.Token)
-	b, wrongB := readClaims(after.user.Token)
-	if wrongA != nil || wrongB != nil || a.account == "" || a.account != b.account || a.namespace != b.namespace || b.expired(now) {
-		return "", false
-	}
-	token, after.user.Token = after.user.Token, before.user.Token
-	return token, reflect.DeepEqual(before.Config, after.Config)
+	return b
 }

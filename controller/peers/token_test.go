@@ -93,56 +93,50 @@ func TestSuccession(t *testing.T) {
 	}
 }
 
-func TestReplaceToken(t *testing.T) {
-	old, fresh := tokenOf(1000, 1600), tokenOf(1400, 2000)
-	good := string(kubeconfig(t, &rest.Config{Host: "https://east.example:6443", BearerToken: old}))
-	const two = `# written by hand
-apiVersion: v1
-kind: Config
-current-context: b
-unknown: {field: OLD}
-contexts: [{name: a, context: {cluster: c, user: a}}, {name: b, context: {cluster: c, user: b}}]
-clusters: [{name: c, cluster: {server: "https://east.example"}}] # no CA
-users:
-- {name: a, user: {token: OLD}}
-- name: b
-  user: {token: "OLD"} # the one in use
-`
-	written := strings.ReplaceAll(two, "OLD", old)
-	for name, c := range map[string]struct{ text, want string }{
-		"as client-go writes it":   {good, strings.Replace(good, old, fresh, 1)},
-		"by hand":                  {written, strings.Replace(written, `{token: "`+old, `{token: "`+fresh, 1)},
-		"JSON":                     {jsonConfig(old), jsonConfig(fresh)},
-		"a name that is the token": {strings.ReplaceAll(jsonConfig("ab"), `"x"`, `"ab"`), strings.ReplaceAll(jsonConfig(fresh), `"x"`, `"ab"`)},
-		"in two lines":             {strings.Replace(good, old, `"`+old[:9]+"\\\n      "+old[9:]+`"`, 1), ""},
-		"a shared anchor":          {strings.NewReplacer(`{token: `+old, `{token: &t `+old, `"`+old+`"`, "*t").Replace(written), ""},
-		"no token":                 {strings.Replace(good, old, `""`, 1), ""},
-		"no kubeconfig":            {"a: b: c", ""},
+// Of the token in a kubeconfig and the one beside it, that counts which was issued later: a person can replace either.
+func TestTheNewerTokenCounts(t *testing.T) {
+	early, late := tokenOf(1000, 1600), tokenOf(1400, 2000)
+	for name, c := range map[string]struct{ inside, beside, want string }{
+		"only inside":    {early, "", early},
+		"only beside":    {"", early, early},
+		"renewed":        {early, late, late},
+		"a newer inside": {late, early, late},
+		"no JWT inside":  {"static", early, early},
+		"no JWT beside":  {late, "static", "static"},
+		"none":           {"", "", ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := replaceToken([]byte(c.text), fresh)
-			if string(got) != c.want || (err == nil) != (c.want != "") {
-				t.Errorf("%v:\n%s\nwant\n%s", err, got, c.want)
-			}
-		})
-	}
-	if got, err := replaceToken([]byte(good), "x\"}}\nkind: Pod"); err == nil {
-		t.Errorf("a token with YAML is written:\n%s", got)
+		to, err := readTarget(kubeconfig(t, &rest.Config{Host: "https://east.example:6443", BearerToken: c.inside}), c.beside)
+		if err != nil || to.token != c.want {
+			t.Errorf("%s: %q, %v; want %q", name, to.token, err, c.want)
+		}
 	}
 }
 
-func jsonConfig(token string) string {
-	return `{"current-context":"x","contexts":[{"name":"x","context":{"cluster":"x","user":"x"}}],"clusters":[{"name":"x","cluster":{"server":"https://x"}}],"users":[{"name":"x","user":{"token":"` + token + `"}}]}`
+// The controller of a peer is looked for in the namespace of the context, or beside the account.
+func TestNamespaceOfATarget(t *testing.T) {
+	config := &rest.Config{Host: "https://east.example:6443", BearerToken: tokenOf(1000, 1600)}
+	named := &cluster{t: t, namespace: "mcs"}
+	for want, text := range map[string][]byte{
+		"s": kubeconfig(t, config), "mcs": named.in(kubeconfig(t, config)), "": kubeconfig(t, &rest.Config{Host: config.Host, BearerToken: "static"}),
+	} {
+		if to, err := readTarget(text, ""); err != nil || to.namespace != want {
+			t.Errorf("%q, %v; want %q", to.namespace, err, want)
+		}
+	}
 }
 
-func TestChangedToken(t *testing.T) {
-	of := func(host, token string) []byte {
-		return kubeconfig(t, &rest.Config{Host: host, BearerToken: token})
+func TestSwappedTokens(t *testing.T) {
+	of := func(host, token string) target {
+		to, err := readTarget(kubeconfig(t, &rest.Config{Host: host, BearerToken: token}), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return to
 	}
 	const host = "https://east.example"
-	old := tokenOf(1000, 1600)
+	old := of(host, tokenOf(1000, 1600))
 	for name, c := range map[string]struct {
-		is   []byte
+		is   target
 		only bool
 	}{
 		"a later token":      {of(host, tokenOf(1400, 2000)), true},
@@ -151,11 +145,9 @@ func TestChangedToken(t *testing.T) {
 		"garbage":            {of(host, "garbage"), false},
 		"no token":           {of(host, ""), false},
 		"another server too": {of("https://west.example", tokenOf(1400, 2000)), false},
-		"no kubeconfig":      {[]byte("a: b: c"), false},
 	} {
-		token, only := changedToken(of(host, old), c.is, time.Unix(1200, 0))
-		if only != c.only || only && token != tokenOf(1400, 2000) {
-			t.Errorf("%s: %v, %q", name, only, token)
+		if only := c.is.swapped(old, time.Unix(1200, 0)); only != c.only {
+			t.Errorf("%s: %v", name, only)
 		}
 	}
 }

@@ -1,9 +1,8 @@
 package peers
 
 import (
-	"encoding/json"
+	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/preference"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -34,16 +34,6 @@ func isName(namespace, name string) bool {
 	return len(validation.IsDNS1123Label(namespace))+len(validation.IsDNS1123Label(name)) == 0
 }
 
-func trimService(object any) (*sharedSpec, bool) {
-	of := object.(*corev1.Service)
-	if ownership.NativeService(of) { // It leads to other clusters.
-		return nil, false
-	}
-	t := merge.TrimService(of)
-	key, err := json.Marshal(t) // cannot fail: the value contains only strings and numbers
-	return &sharedSpec{ServiceSpec: *t, key: string(key)}, err == nil && isName(of.Namespace, of.Name)
-}
-
 // trimSlice rejects slices with host names instead of addresses, slices without a Service or with
 // an invalid Service name, and slices that a controller is deleting. The last ones disappear when
 // their finalizers are removed.
@@ -55,8 +45,25 @@ func (r *Registry) trimSlice(object any) (*discoveryv1.EndpointSlice, bool) {
 	}
 	preference.Connect(slice) // The peer's choice is for the peer's own clients.
 	merge.TrimSlice(slice)
-	r.keepTerms(slice)
+	r.keepDescription(slice)
 	slice.ResourceVersion, slice.Generation = "", 0 // they change with the fields that were trimmed
 	r.strings.Slice(slice)
 	return slice, true
+}
+
+// maxShared is the length of the longest description that several slices share in memory.
+const maxShared = 1 << 10
+
+// keepDescription shares the description on a slice with equal ones, or removes it if it is too long.
+func (r *Registry) keepDescription(slice *discoveryv1.EndpointSlice) {
+	text, found := slice.Annotations[mcs.AnnotationTerms]
+	switch {
+	case !found:
+	case len(text) > merge.MaxTerms:
+		delete(slice.Annotations, mcs.AnnotationTerms)
+	case len(text) <= maxShared:
+		slice.Annotations[mcs.AnnotationTerms] = *r.strings.One(&text)
+	default:
+		slice.Annotations[mcs.AnnotationTerms] = strings.Clone(text)
+	}
 }

@@ -65,7 +65,6 @@ func (p *pass) finish(ctx context.Context, changes diff.Changes, err error) (ctr
 	}
 	if p.clusterset != nil {
 		p.clusterset.peers.Check(p.key, changes.Check)
-		p.clusterset.publication.settle(p.key, changes)
 		p.state.Native.Preference = changes.NativePreference
 	}
 	if changes.Native.Delete != nil && err == nil {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fieldselector "k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,6 +25,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/compact"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -61,6 +64,7 @@ func cacheOptions(config *rest.Config, crd observed.CRD, scheme *runtime.Scheme,
 		byObject[&corev1.Secret{}] = cache.ByObject{
 			Namespaces: map[string]cache.Config{peers: {LabelSelector: withLabel(mcs.LabelPeer)}},
 		}
+		byObject[&coordinationv1.Lease{}] = cache.ByObject{Field: fieldselector.OneTermEqualSelector("metadata.name", member.Name)}
 	}
 	byObject[&discoveryv1.EndpointSlice{}] = slices
 	return cache.Options{NewInformer: informer, DefaultTransform: cache.TransformStripManagedFields(), ByObject: byObject}, nil

@@ -39,8 +39,6 @@ type clusterset struct {
 	deselected deselected
 	exporter   *exporter // nil: this cluster exports from all namespaces
 	natives    natives
-
-	publication publication
 }
 
 // fromClusterset is what the clusterset exports under a name, and the pause until the next gather

@@ -230,10 +230,6 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		imports: options.ImportNamespaces, own: options.Namespace, keepLast: options.KeepLastEndpoints, probes: options.ProbePeers,
 	}
 	r.clusterset.natives.allowed = options.NativeNames
-	r.clusterset.publication = publication{exports: mgr.GetCache(), every: publicationEvery, published: registry.Published, publish: registry.Publish}
-	if err := mgr.Add(&r.clusterset.publication); err != nil {
-		return err
-	}
 	b.Watches(&mcsv1beta1.ServiceExport{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn), ofNamespaces).
 		WatchesRawSource(names)

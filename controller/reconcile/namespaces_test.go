@@ -10,8 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-
-	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 // Without a selector all namespaces are selected. Namespaces that belong to the cluster itself, the one of the
@@ -64,7 +62,7 @@ func TestEditsOfANamespaceThatMatter(t *testing.T) {
 		want bool
 	}{
 		"nothing":    {func(*corev1.Namespace) {}, false},
-		"annotation": {func(n *corev1.Namespace) { n.Annotations = map[string]string{mcs.AnnotationHeartbeat: "now"} }, false},
+		"annotation": {func(n *corev1.Namespace) { n.Annotations = map[string]string{"example.com/a": "b"} }, false},
 		"label":      {func(n *corev1.Namespace) { n.Labels["team"] = "lab" }, true},
 		"no label":   {func(n *corev1.Namespace) { n.Labels = nil }, true},
 		"deletion":   {func(n *corev1.Namespace) { n.DeletionTimestamp = new(metav1.Now()) }, true},

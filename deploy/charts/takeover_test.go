@@ -52,7 +52,7 @@ func TestReleaseTakesOverTheBases(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := kubectl(t, c, "get", "deployments,roles,clusterroles", "-A", "-l", "app.kubernetes.io/instance="+release, "-o", "jsonpath={.items[*].metadata.name}")
-	const want = "multicluster-controller multicluster-controller multicluster-controller multicluster-dns multicluster-peer"
+	const want = "multicluster-controller multicluster-controller multicluster-peer multicluster-controller multicluster-dns multicluster-peer"
 	if got != want {
 		t.Errorf("the release has %q; want %q", got, want)
 	}

@@ -106,11 +106,8 @@ var valueCases = map[string]valueCase{
 	"a peer whose name is 001": {values: c1 + `peers: [{name: "001", kubeconfig: x}]`, want: map[string]string{"Secret/001": "new"}},
 	"a peer of others' making": {values: c1 + "peers: [{name: c2, existingSecret: true}]"},
 	"no peer reads this cluster": {values: c1 + "peerAccount: {create: false}", want: map[string]string{
-		"ServiceAccount/multicluster-peer": "", "ClusterRole/multicluster-peer": "", "ClusterRoleBinding/multicluster-peer": ""}},
-	"no Services for peers": {values: c1 + "peerAccount: {services: false}", want: map[string]string{
-		"ClusterRole/multicluster-peer rules.1.resources": `["namespaces"]`, "ClusterRole/multicluster-peer rules.2.apiGroups": `["discovery.k8s.io"]`,
-		"ClusterRole/multicluster-peer rules.2.resources": `["endpointslices"]`, "ClusterRole/multicluster-peer rules.3.apiGroups": "",
-		"ClusterRole/multicluster-peer rules.3.resources": "", "ClusterRole/multicluster-peer rules.3.verbs": ""}},
+		"ServiceAccount/multicluster-peer": "", "ClusterRole/multicluster-peer": "", "ClusterRoleBinding/multicluster-peer": "",
+		"Role/multicluster-peer": "", "RoleBinding/multicluster-peer": ""}},
 	"a reader": {values: c1 + `peerAccount: {readers: [{id: "001"}]}`, want: map[string]string{"Secret/multicluster-peer-001": "new"}},
 	"a reader whose token expires": {values: c1 + "peerAccount: {readers: [{id: c2.eu, expiring: true}]}", want: map[string]string{
 		"ServiceAccount/multicluster-peer-c2.eu": "new", "ClusterRoleBinding/multicluster-peer-c2.eu": "new",

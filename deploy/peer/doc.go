@@ -24,7 +24,7 @@ import (
 const (
 	// Namespace is the namespace of the controller, and of all namespaced objects of this package.
 	Namespace = "multicluster-system"
-	// Account is the ServiceAccount that readers share, its ClusterRole, and its ClusterRoleBinding.
+	// Account is the ServiceAccount that readers share, its roles, and their bindings.
 	Account = "multicluster-peer"
 	// LabelReader is a label of the objects of one reader. Its value is the reader's cluster ID.
 	LabelReader = "clusterset-dns.io/reader"
@@ -48,13 +48,13 @@ const placeholder = "READER"
 // ReaderName returns the name of all objects of the reader with this cluster ID.
 func ReaderName(id string) string { return Account + "-" + id }
 
-// Objects returns the ServiceAccount, the ClusterRole and the ClusterRoleBinding that all readers
-// share, in this order.
+// Objects returns the ServiceAccount that all readers share, and its ClusterRole, ClusterRoleBinding, Role
+// and RoleBinding, in this order.
 func Objects() []*unstructured.Unstructured { return append(decode(account), decode(role)...) }
 
 // Reader returns the account of one reader, given by its cluster ID: a ServiceAccount, its
-// ClusterRoleBinding, and a Role and RoleBinding that permit it to create tokens of this account
-// only. An ID that is not a DNS name of at most 63 characters gives an error.
+// ClusterRoleBinding, and a Role and RoleBinding that permit it to read the announcement of this cluster,
+// and to create tokens of this account only. An ID that is not a DNS name of at most 63 characters gives an error.
 func Reader(id string) ([]*unstructured.Unstructured, error) { return of(id, reader) }
 
 // TokenSecret returns the Secret that kube-controller-manager fills with a token of the shared

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/internal/walls"
 )
 
@@ -35,7 +36,8 @@ func typed(t *testing.T, object *unstructured.Unstructured, into any) {
 }
 
 func TestObjectsAreInTheOrderToApply(t *testing.T) {
-	const want = "ServiceAccount " + Namespace + "/" + Account + ", ClusterRole /" + Account + ", ClusterRoleBinding /" + Account
+	const want = "ServiceAccount " + Namespace + "/" + Account + ", ClusterRole /" + Account + ", ClusterRoleBinding /" + Account +
+		", Role " + Namespace + "/" + Account + ", RoleBinding " + Namespace + "/" + Account
 	if got := names(Objects()); got != want {
 		t.Errorf("the objects are %s, want %s", got, want)
 	}
@@ -74,8 +76,11 @@ func TestReaderHasItsOwnAccount(t *testing.T) {
 		if got := fmt.Sprint(renews.Subjects); got != subject || renews.RoleRef.Kind != "Role" || renews.RoleRef.Name != name {
 			t.Errorf("%v is bound to %v", got, renews.RoleRef)
 		}
-		want := rbacv1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{name}}
-		if got := fmt.Sprint(role.Rules); got != fmt.Sprint([]rbacv1.PolicyRule{want}) {
+		want := []rbacv1.PolicyRule{
+			{Verbs: []string{"list", "watch"}, APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, ResourceNames: []string{member.Name}},
+			{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"serviceaccounts/token"}, ResourceNames: []string{name}},
+		}
+		if got := fmt.Sprint(role.Rules); got != fmt.Sprint(want) {
 			t.Errorf("the rules are %v, want %v", got, want)
 		}
 	}

@@ -60,25 +60,9 @@ const (
 	// AnnotationCopyOf, on a slice of the controller in an import of others, names the slice that
 	// it copies.
 	AnnotationCopyOf = "clusterset-dns.io/copy-of"
-	// AnnotationClusterID, on the namespace of a controller, announces its cluster's ID to its
-	// peers, which watch Namespaces.
-	AnnotationClusterID = "clusterset-dns.io/cluster-id"
-	// AnnotationHeartbeat, on the namespace of a controller, is the time of its cluster at which the
-	// controller last showed that it runs (RFC 3339).
-	AnnotationHeartbeat = "clusterset-dns.io/heartbeat"
-	// AnnotationVersion, on the namespace of a controller, announces the version of the controller.
-	AnnotationVersion = "clusterset-dns.io/controller-version"
 	// AnnotationTerms, on a slice of the own cluster's endpoints, describes the exported Service to
-	// peers: the JSON of merge.ServiceSpec. On the namespace of a controller, it is the version of the
-	// controller that has published the terms of all exports. It counts while that version is the one
-	// in AnnotationVersion: another controller may not keep them up to date.
+	// peers: the JSON of merge.ServiceSpec.
 	AnnotationTerms = "clusterset-dns.io/terms"
-	// AnnotationProperties, on the namespace of a controller, announces the properties of its
-	// cluster to its peers, in the form of a label selector: "region.topology.kubernetes.io=eu".
-	AnnotationProperties = "clusterset-dns.io/cluster-properties"
-	// AnnotationExportNamespaces, on the namespace of a controller, announces the namespaces that its
-	// cluster exports from, with commas. Without it, the cluster exports from all.
-	AnnotationExportNamespaces = "clusterset-dns.io/export-namespaces"
 	// AnnotationPreferClusters, on a ServiceExport or ServiceImport, lists the clusters that get the
 	// traffic, the most preferred first. Package preference describes the list.
 	AnnotationPreferClusters = "clusterset-dns.io/prefer-clusters"
@@ -114,8 +98,8 @@ const (
 	// LabelPeer marks the Secrets with a peer's kubeconfig, and the Leases with what is known of
 	// the peer.
 	LabelPeer = "clusterset-dns.io/peer"
-	// AnnotationClusterUID on the Lease of a peer is the UID of the namespace kube-system in the cluster that
-	// the controller was last connected to. Two clusters can announce one ID by mistake.
+	// AnnotationClusterUID is the UID of the namespace kube-system: on the Lease that announces a cluster that of this cluster, and
+	// on the Lease of a peer that of the cluster that the controller was last connected to. Two clusters can announce one ID by mistake.
 	AnnotationClusterUID = "clusterset-dns.io/cluster-uid"
 
 	// LabelKarmadaManaged and AnnotationKarmadaWork mark what Karmada propagated to a member

@@ -32,6 +32,7 @@ type Resource struct {
 	Name      string // plural, as in the URL
 	Namespace string // "" for all
 	Labels    string // a selector; "" for all
+	Fields    string // a selector; "" for all
 	Object    any    // of the type that it decodes to
 	Versions  []Version
 	// Whole requests lists in one answer. A server that sends pages nevertheless could send them
@@ -120,7 +121,7 @@ func New(r Resource, store cache.ReflectorStore, report Report) *Follower {
 // outcome.
 func (f *Follower) reflector(client cache.Getter, store cache.ReflectorStore) *cache.Reflector {
 	r := f.resource
-	plain := cache.NewFilteredListWatchFromClient(client, r.Name, r.Namespace, func(o *metav1.ListOptions) { o.LabelSelector = r.Labels })
+	plain := cache.NewFilteredListWatchFromClient(client, r.Name, r.Namespace, func(o *metav1.ListOptions) { o.LabelSelector, o.FieldSelector = r.Labels, r.Fields })
 	lw := cache.ToListerWatcherWithContext(versioned(plain, versionOf(client, r)))
 	to := &toldStore{store, f.listed}
 	told := &cache.ListWatch{

@@ -11,11 +11,10 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset-dns/multicluster/controller/reconcile"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
 
@@ -136,8 +135,7 @@ func (s *slips) startWithPeersID() {
 	s.start("c2", "c1")
 	s.same()
 	// Also where nothing is announced.
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, mcs.AnnotationClusterID))
-	s.Must(s.Admin("c2").Patch(s.Context(), namespaceOf(world.SystemNamespace), patch))
+	s.Must(s.Admin("c2").Delete(s.Context(), leaseOf(member.Name)))
 	s.start("c2", "c1")
 	s.same()
 	s.Run("c2")

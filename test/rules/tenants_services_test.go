@@ -176,6 +176,7 @@ func TestDefaultRolesReachNothing(t *testing.T) {
 				return metav1.ObjectMeta{Namespace: namespace, Name: name}
 			}
 			system := world.SystemNamespace
+			announcement, another := announcing("c9")
 			for what, err := range map[string]error{
 				"make an EndpointSlice":                   s.Try(tenant, world.Slice("x", map[string]string{labelService: "foo"}, "10.9.1.2")),
 				"make Endpoints":                          s.Try(tenant, &corev1.Endpoints{ObjectMeta: at("", "x")}), //nolint:staticcheck // the older form, which is copied to slices
@@ -189,7 +190,9 @@ func TestDefaultRolesReachNothing(t *testing.T) {
 				"make a Secret of a peer":                 s.Try(tenant, &corev1.Secret{ObjectMeta: at(system, "c9")}),
 				"read what is known of peers":             tenant.List(t.Context(), new(corev1.EventList), client.InNamespace(system)),
 				"give itself more rights than it has":     s.Try(tenant, &rbacv1.Role{ObjectMeta: at("", "more"), Rules: []rbacv1.PolicyRule{slicesToo}}),
-				"announce another id for the own cluster": tenant.Patch(t.Context(), namespaceOf(system), announcing("c9")),
+				"announce another id for the own cluster": s.Try(tenant, announcement),
+				"change the announced id":                 tenant.Patch(t.Context(), announcement, another),
+				"withdraw the announcement":               tenant.Delete(t.Context(), announcement),
 			} {
 				if !apierrors.IsForbidden(err) {
 					t.Errorf("%s: %v; want forbidden", what, err)
@@ -197,11 +200,6 @@ func TestDefaultRolesReachNothing(t *testing.T) {
 			}
 		})
 	}
-}
-
-// announcing is the patch of a namespace by which a controller announces its cluster's ID.
-func announcing(id string) client.Patch {
-	return client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"clusterset-dns.io/cluster-id":"`+id+`"}}}`))
 }
 
 // TestFreedAddressesAreNotAnswered (C24): with `edit` a tenant frees the address of a derived

@@ -44,6 +44,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata: {name: multicluster-peer-home, namespace: multicluster-system}
 rules:
+- {apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [multicluster-member], verbs: [list, watch]}
 - {apiGroups: [""], resources: [serviceaccounts/token], resourceNames: [multicluster-peer-home], verbs: [create]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -171,8 +172,11 @@ func (s *tokens) look() {
 	s.Must(s.connected())
 	s.reads++
 	secret := world.Live(s.System(), "home", new(corev1.Secret), "east")
-	_, after, _ := strings.Cut(string(secret.Data["kubeconfig"]), "token: ")
-	token := strings.Fields(after)[0]
+	token := string(secret.Data["token"]) // a renewed one
+	if token == "" {
+		_, after, _ := strings.Cut(string(secret.Data["kubeconfig"]), "token: ")
+		token = strings.Fields(after)[0]
+	}
 	if len(s.seen) == 0 || s.seen[len(s.seen)-1] != token {
 		s.seen = append(s.seen, token)
 	}
@@ -192,10 +196,10 @@ func (s *tokens) refused(token string) time.Duration {
 	s.Helper()
 	config := rest.AnonymousClientConfig(s.east.Config)
 	config.BearerToken = token
-	namespaces := kubernetes.NewForConfigOrDie(config).CoreV1().Namespaces()
+	slices := kubernetes.NewForConfigOrDie(config).DiscoveryV1().EndpointSlices("")
 	expiry := s.expiry(token)
 	for {
-		_, err := namespaces.List(s.Context(), metav1.ListOptions{Limit: 1})
+		_, err := slices.List(s.Context(), metav1.ListOptions{Limit: 1})
 		since := time.Since(expiry)
 		switch {
 		case apierrors.IsUnauthorized(err) && since >= 0:

@@ -9,11 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/world"
 )
@@ -66,39 +62,4 @@ func onOldCRD(s *world.Namespace, name string, addresses ...string) error {
 		err = fmt.Errorf("import %s has endpoints %v", name, got)
 	}
 	return err
-}
-
-// A cluster whose slices describe its exported Services needs to give its peers no right to read Services.
-func TestPeersNeedNotReadServices(t *testing.T) {
-	s := world.Three(t).Namespace()
-	world.Becomes(s.System(), "c1", new(corev1.Namespace), world.SystemNamespace, "announced", func(own *corev1.Namespace) bool {
-		return own.Annotations[mcs.AnnotationTerms] == "v1"
-	})
-	s.Export("c1", world.Service("old"), "10.9.1.1")
-	s.Until("imported", func() error { return s.Imported("c2", "old", []string{"c1"}, "10.9.1.1") })
-	role := world.Live(s, "c1", new(rbacv1.ClusterRole), "multicluster-peer")
-	before := role.DeepCopy()
-	role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return rule.Resources[0] == "services" })
-	s.Must(s.Admin("c1").Update(t.Context(), role))
-	t.Cleanup(func() {
-		before.ResourceVersion = ""
-		s.Check(s.Admin("c1").Update(s.Late(), before))
-	})
-	reads := s.As(s.Cluster("c1").Reader)
-	s.Until("the right is gone", func() error {
-		if err := reads.List(s.Context(), new(corev1.ServiceList)); !apierrors.IsForbidden(err) {
-			return fmt.Errorf("the list of Services is not refused: %w", err)
-		}
-		return nil
-	})
-	s.Restart("c2")
-	s.Export("c1", world.Service("foo"), "10.9.1.2")
-	s.Create("c1", world.Service("empty"), world.Export("empty"))
-	s.Until("imported without the right", func() error {
-		return errors.Join(s.Imported("c2", "old", []string{"c1"}, "10.9.1.1"), s.Imported("c2", "foo", []string{"c1"}, "10.9.1.2"), s.Imported("c2", "empty", []string{"c1"}))
-	})
-	world.Edit(s, "c1", new(corev1.Service), "foo", func(svc *corev1.Service) { svc.Spec.Ports[0].Port = 8443 })
-	world.Becomes(s, "c2", new(mcsv1beta1.ServiceImport), "foo", "another port", func(imp *mcsv1beta1.ServiceImport) bool {
-		return imp.Spec.Ports[0].Port == 8443
-	})
 }

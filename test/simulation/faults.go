@@ -317,10 +317,7 @@ func (c *cluster) refuses(r *apiserver.Request) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, one := range c.refusals {
-		if one.times == 0 || read && !one.reads || one.spec && r.Subresource != "" || one.resource != "all" && one.resource != r.Resource.Resource {
-			continue
-		}
-		if one.resource == "all" && (r.Resource.Resource == "leases" || r.Resource.Resource == "events") {
+		if one.times == 0 || read && !one.reads || one.spec && r.Subresource != "" || !one.concerns(r.Resource.Resource) {
 			continue
 		}
 		if one.times > 0 {
@@ -329,6 +326,14 @@ func (c *cluster) refuses(r *apiserver.Request) error {
 		return refuse(one.code, r.Resource, r.Name)
 	}
 	return nil
+}
+
+// concerns reports whether a resource is refused. With all, a controller still announces its cluster, unless reads are refused, too.
+func (r *refusal) concerns(resource string) bool {
+	if r.resource != "all" {
+		return r.resource == resource
+	}
+	return resource != "events" && (resource != "leases" || r.reads)
 }
 
 // undisturbed reports whether the controller runs, and nothing is refused to it.

@@ -174,6 +174,7 @@ func (d *dice) slips() string {
 		"label service "+derived+" app.kubernetes.io/managed-by=Helm", "label serviceimport "+n+" argocd.argoproj.io/instance=x", "annotate service "+derived+" argocd.argoproj.io/tracking-id=x",
 		"delete endpointslice "+n+".member1.*", "delete endpointslice "+n+".member2.*", "delete serviceimport bar",
 		"delete service derived-bar", "delete namespace depot", "create namespace depot", "create namespace depot",
+		"delete lease multicluster-system/multicluster-member",
 	)
 }
 

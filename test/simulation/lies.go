@@ -157,7 +157,8 @@ func (d *dice) lies(m string) string {
 		`endpointslice `+n+`-m {"addressType": "IPv6", `+owned+`, "endpoints": [{"addresses": ["10.9.`+number+`.66"]}, {"addresses": []}, {"addresses": ["no address"]}]}`,
 		`endpointslice `+n+`-n {"addressType": "FQDN", `+owned+`, "endpoints": [{"addresses": ["example.org"]}]}`,
 		`endpointslice `+n+`-o {"addressType": "IPv4", "metadata": {"labels": {"multicluster.kubernetes.io/service-name": "`+name+`", "multicluster.kubernetes.io/source-cluster": "member1", "endpointslice.kubernetes.io/managed-by": "multicluster-controller.clusterset-dns.io"}}, "endpoints": [{"addresses": ["10.9.`+number+`.66"]}]}`,
-		`namespace multicluster-system {"metadata": {"annotations": {"clusterset-dns.io/cluster-id": "member1"}}}`,
+		`endpointslice `+n+`-0 {"addressType": "IPv4", "metadata": {"labels": {"multicluster.kubernetes.io/service-name": "`+name+`", "multicluster.kubernetes.io/source-cluster": "`+m+`", "endpointslice.kubernetes.io/managed-by": "multicluster-controller.clusterset-dns.io"}, "annotations": {"clusterset-dns.io/terms": "{\"Type\":\"Headless\",\"Ports\":[{\"name\":\"HTTP_\",\"port\":99999}],\"Affinity\":\"Often\",\"Families\":[\"IPv5\"]}"}}, "endpoints": []}`,
+		`lease multicluster-system/multicluster-member {"spec": {"holderIdentity": "member1"}}`,
 		`namespace shop {"metadata": {"labels": {"clusterset-dns.io/export": "true"}}}`,
 	)
 }

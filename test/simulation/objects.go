@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -32,6 +33,7 @@ const namespace = "shop"
 var kinds = map[string]func() client.Object{
 	"namespace":     func() client.Object { return new(corev1.Namespace) },
 	"service":       func() client.Object { return new(corev1.Service) },
+	"lease":         func() client.Object { return new(coordinationv1.Lease) },
 	"secret":        func() client.Object { return new(corev1.Secret) },
 	"endpointslice": func() client.Object { return new(discoveryv1.EndpointSlice) },
 	"serviceexport": func() client.Object { return new(mcsv1beta1.ServiceExport) },

@@ -202,17 +202,14 @@ func (c *Cluster) Imported(ctx context.Context, name client.ObjectKey) (map[stri
 }
 
 // clean deletes what a controller and tests have written: the namespaces of tests, and in the controller's own
-// namespace the Secrets and Leases of peers and the annotations.
+// namespace the Secrets of peers and the Leases.
 func (c *Cluster) clean(ctx context.Context) error {
 	own := client.InNamespace(SystemNamespace)
 	failed := []error{c.End(), c.Admin.DeleteAllOf(ctx, new(corev1.Secret), own, client.HasLabels{mcs.LabelPeer}), c.Admin.DeleteAllOf(ctx, new(coordinationv1.Lease), own)}
 	var all corev1.NamespaceList
 	failed = append(failed, c.Admin.List(ctx, &all))
 	for _, n := range all.Items {
-		if n.Name == SystemNamespace {
-			patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":null}}`))
-			failed = append(failed, c.Admin.Patch(ctx, &n, patch))
-		} else if ofATest(n.Name) && n.DeletionTimestamp == nil {
+		if ofATest(n.Name) && n.DeletionTimestamp == nil {
 			failed = append(failed, client.IgnoreNotFound(c.Admin.Delete(ctx, &n)))
 		}
 	}

@@ -19,10 +19,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -32,6 +33,7 @@ import (
 	"github.com/clusterset-dns/multicluster/cli/command"
 	"github.com/clusterset-dns/multicluster/cli/system"
 	"github.com/clusterset-dns/multicluster/deploy/peer"
+	"github.com/clusterset-dns/multicluster/internal/member"
 	"github.com/clusterset-dns/multicluster/test/kube"
 	"github.com/clusterset-dns/multicluster/test/kube/binaries"
 )
@@ -155,9 +157,7 @@ func clean(ctx context.Context, c *kube.Cluster) error {
 	kube := kubernetes.NewForConfigOrDie(c.Config)
 	all, now := metav1.ListOptions{}, metav1.DeleteOptions{}
 	core, rbac := kube.CoreV1(), kube.RbacV1()
-	_, err := core.Namespaces().Patch(ctx, system.Namespace, types.MergePatchType, []byte(`{"metadata": {"annotations": null}}`), metav1.PatchOptions{})
 	return errors.Join(
-		err,
 		core.Secrets(system.Namespace).DeleteCollection(ctx, now, all),
 		core.ServiceAccounts(system.Namespace).DeleteCollection(ctx, now, all),
 		kube.CoordinationV1().Leases(system.Namespace).DeleteCollection(ctx, now, all),
@@ -231,12 +231,21 @@ func (w *World) StartController(id string, flags ...string) {
 // StopController ends the controller of a cluster.
 func (w *World) StopController(id string) { w.Clusters[id].controller.Stop() }
 
-// Announce does what a controller does with its ID, where a test needs no controller.
+// Announce does what a controller does with its ID, where a test needs no controller. It announces no heartbeat. Without an ID, it takes
+// the announcement back.
 func (w *World) Announce(context, id string) {
 	w.t.Helper()
-	namespaces := w.Clusters[context].Kube.CoreV1().Namespaces()
-	patch := fmt.Sprintf(`{"metadata": {"annotations": {"clusterset-dns.io/cluster-id": %q}}}`, id)
-	if _, err := namespaces.Patch(w.t.Context(), system.Namespace, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}); err != nil {
+	leases := w.Clusters[context].Kube.CoordinationV1().Leases(system.Namespace)
+	err := leases.Delete(w.t.Context(), member.Name, metav1.DeleteOptions{})
+	if err == nil || apierrors.IsNotFound(err) {
+		err = nil
+		if id != "" {
+			lease, _ := member.Announcement{ID: id}.Lease(system.Namespace, time.Minute)
+			lease.Spec.RenewTime = nil
+			_, err = leases.Create(w.t.Context(), lease, metav1.CreateOptions{})
+		}
+	}
+	if err != nil {
 		w.t.Fatal(err)
 	}
 }
