@@ -94,28 +94,34 @@ func (c *Checks) Failing(name types.NamespacedName) map[Target]bool {
 
 // Due returns the endpoint to connect to next, and notes that a connection begins now: the one that
 // should have been asked first.
-func (c *Checks) Due(now time.Time) (due Endpoint, ok bool) {
-	var first time.Time
+func (c *Checks) Due(now time.Time) (of Endpoint, ok bool) {
+	of, due := c.next()
+	if due.After(now) {
+		return of, false
+	}
+	t := c.names[of.Name][of.At]
+	t.asked, t.waiting = now, true
+	return of, true
+}
+
+// next returns the endpoint that Due returns next, and when.
+func (c *Checks) next() (first Endpoint, due time.Time) {
+	due = never
 	for name, all := range c.names {
 		for at, t := range all {
-			if t == nil || t.waiting {
-				continue
-			}
-			if next := t.next(); !next.After(now) && (!ok || next.Before(first)) {
-				due, first, ok = Endpoint{name, at}, next, true
+			if t != nil && t.due().Before(due) {
+				first, due = Endpoint{name, at}, t.due()
 			}
 		}
 	}
-	if ok {
-		t := c.names[due.Name][due.At]
-		t.asked, t.waiting = now, true
-	}
-	return due, ok
+	return first, due
 }
 
-// next returns when the endpoint should be asked.
-func (t *check) next() time.Time {
+// due returns when the endpoint should be asked.
+func (t *check) due() time.Time {
 	switch {
+	case t.waiting:
+		return never
 	case t.asked.IsZero():
 		return t.asked
 	case t.row > 0:

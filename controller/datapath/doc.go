@@ -5,10 +5,11 @@
 // endpoints were accepted. Output: which endpoints to connect to next, and a Verdict. The package
 // opens no connection and reads no clock.
 //
-//	exports -> Targets -> Path -> Due -> (connect) -> Answer -> Path -> Verdict
+//	exports -> Targets -> Path -> Schedule -> (connect) -> Schedule -> Path -> Verdict
 //
 // The package also follows the endpoints of names with the annotation clusterset-dns.io/probe
-// (Checks), which does not depend on the API server.
+// (Checks), which does not depend on the API server. The Schedule has the Path and the Checks of all
+// clusters, and the rates of their connections.
 //
 // The rules of a Path:
 //

@@ -145,12 +145,84 @@ func (p *Path) Silence(now time.Time) time.Duration {
 // failed reports whether an endpoint has failed often enough to be a witness.
 func (t *target) failed() bool { return t.failures >= threshold }
 
-// pause returns the pause between two connections to an endpoint.
-func (p *Path) pause(t *target) time.Duration {
-	if p.IsSilent() || p.returning || !t.answered.IsZero() && t.failures > 0 {
-		return fast
+// Due returns the endpoint to connect to next, and notes that a connection begins now.
+func (p *Path) Due(now time.Time) (at Target, ok bool) {
+	if p.next().After(now) {
+		return at, false
 	}
-	return cmp.Or(p.Interval, Interval)
+	due := slices.DeleteFunc(slices.Collect(maps.Keys(p.targets)), func(at Target) bool { return p.due(p.targets[at]).After(now) })
+	at = slices.MinFunc(due, p.order())
+	p.targets[at].asked, p.targets[at].waiting = now, true
+	return at, true
+}
+
+// next returns when Due returns an endpoint: while the API server is silent, at most mostAsked in a second.
+func (p *Path) next() time.Time {
+	first, asked := never, []time.Time(nil)
+	for _, t := range p.targets {
+		first, asked = earlier(first, p.due(t)), append(asked, t.asked)
+	}
+	if p.IsSilent() && len(asked) >= mostAsked {
+		slices.SortFunc(asked, time.Time.Compare)
+		return later(first, asked[len(asked)-mostAsked].Add(fast))
+	}
+	return first
+}
+
+// due returns when to connect to an endpoint.
+func (p *Path) due(t *target) time.Time {
+	switch {
+	case t.waiting:
+		return never
+	case t.asked.IsZero():
+		return t.asked
+	case p.IsSilent(), p.returning, !t.answered.IsZero() && t.failures > 0:
+		return t.asked.Add(fast)
+	default:
+		return t.asked.Add(cmp.Or(p.Interval, Interval))
+	}
+}
+
+// order returns the order in which endpoints are asked: those that have waited longest are first, so that each has its
+// turn, also when many peers share the rate. During a silence, three that may become witnesses come before all others,
+// until there are three. Then come those that have not failed, because one that answers is enough for life, and last
+// those that have.
+func (p *Path) order() func(a, b Target) int {
+	waited := func(a, b Target) int { return cmp.Or(p.targets[a].asked.Compare(p.targets[b].asked), a.Compare(b)) }
+	if !p.IsSilent() {
+		return waited
+	}
+	suspects := p.suspects(waited)
+	rank := func(at Target) int {
+		switch {
+		case slices.Contains(suspects, at):
+			return 0
+		case p.targets[at].failures == 0:
+			return 1
+		default:
+			return 2
+		}
+	}
+	return func(a, b Target) int { return cmp.Or(rank(a)-rank(b), waited(a, b)) }
+}
+
+// suspects are up to three endpoints whose next result matters most: those that have failed most
+// often. If there are enough witnesses, only those that have answered during the silence matter,
+// because a single lost connection must not end a life.
+func (p *Path) suspects(waited func(a, b Target) int) (all []Target) {
+	missing := witnesses
+	for _, t := range p.targets {
+		if t.failed() {
+			missing--
+		}
+	}
+	for at, t := range p.targets {
+		if t.failures > 0 && !t.failed() && !t.answered.IsZero() && (missing > 0 || t.answered.After(p.silent)) {
+			all = append(all, at)
+		}
+	}
+	slices.SortFunc(all, func(a, b Target) int { return cmp.Or(p.targets[b].failures-p.targets[a].failures, waited(a, b)) })
+	return all[:min(witnesses, len(all))]
 }
 
 // Forget notes that the connection that Due has begun has shown nothing.

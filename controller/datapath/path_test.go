@@ -50,7 +50,7 @@ func (w *world) run(d time.Duration, answers func(Target) (bool, time.Duration))
 			}
 		}
 		for {
-			at, due := w.Due(start.Add(w.now), w.sample)
+			at, due := w.due()
 			if !due {
 				break
 			}
@@ -59,6 +59,14 @@ func (w *world) run(d time.Duration, answers func(Target) (bool, time.Duration))
 			w.accepts[at], w.ends[at] = accepted, w.now+after
 		}
 	}
+}
+
+// due returns the endpoint to connect to next. Of all clusters together, as many as sample are connected to in a second.
+func (w *world) due() (Target, bool) {
+	if n := len(w.asked) - w.sample; n >= 0 && w.now-w.asked[n] < time.Second {
+		return Target{}, false
+	}
+	return w.Due(start.Add(w.now))
 }
 
 func (w *world) verdict() Verdict { return w.Verdict(start.Add(w.now)) }
@@ -127,22 +135,21 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// While the API server is silent, at most sample endpoints are asked in each second. Otherwise each
+// While the API server is silent, at most mostAsked endpoints are asked in each second. Otherwise each
 // is asked every 30 s.
 func TestConnectionsAreBounded(t *testing.T) {
 	for _, c := range []struct {
-		silent         bool
-		sample, within int // at most so many in each
-		window         time.Duration
-		least          int
+		silent bool
+		within int // at most so many in each
+		window time.Duration
+		least  int
 	}{
-		{false, 16, MaxTargets, 29 * time.Second, 4 * MaxTargets},
-		{true, 16, 16, 900 * time.Millisecond, 16 * 100},
-		{true, 3, 3, 900 * time.Millisecond, 3 * 100},
+		{false, MaxTargets, 29 * time.Second, 4 * MaxTargets},
+		{true, mostAsked, 900 * time.Millisecond, mostAsked * 100},
 	} {
 		for what, answers := range map[string]func(Target) (bool, time.Duration){"answered": answer, "lost": timeOut, "refused": refuse} {
 			w := newWorld(MaxTargets)
-			w.sample = c.sample
+			w.sample = MaxTargets
 			w.run(time.Minute, answer)
 			if c.silent {
 				w.Silent(start.Add(w.now))
@@ -181,7 +188,7 @@ func TestEachWitnessHasItsTurn(t *testing.T) {
 	w := newWorld(16)
 	w.sample = witnesses
 	for range 5 { // Only some of the endpoints are proven.
-		at, _ := w.Due(start.Add(w.now), w.sample)
+		at, _ := w.due()
 		w.now += tick
 		w.Answer(at, true, start.Add(w.now))
 	}
@@ -190,7 +197,7 @@ func TestEachWitnessHasItsTurn(t *testing.T) {
 	asked := 0
 	ask := func(answers func(Target) bool) {
 		w.now += 1500 * time.Millisecond
-		if at, due := w.Due(start.Add(w.now), w.sample); due {
+		if at, due := w.due(); due {
 			asked++
 			w.now += tick
 			w.Answer(at, answers(at), start.Add(w.now))
@@ -218,7 +225,7 @@ func TestEndpointsComeAndGo(t *testing.T) {
 	if c := w.Counts(); c.Targets != 3 || c.Accepting != 2 || c.Last.IsZero() {
 		t.Errorf("counts: %+v", c)
 	}
-	left, _ := w.Due(start.Add(w.now), 16)
+	left, _ := w.Due(start.Add(w.now))
 	w.Follow(targets(1))
 	w.Answer(left, true, start.Add(w.now))
 	if c := w.Counts(); c.Targets != 1 || c.Accepting != 1 || w.verdict() != Proven {
@@ -251,7 +258,7 @@ func TestRestore(t *testing.T) {
 					return
 				}
 				for end := w.now + d; w.now < end; w.now += tick {
-					if at, due := w.Due(start.Add(w.now), 16); due {
+					if at, due := w.Due(start.Add(w.now)); due {
 						w.Forget(at)
 					}
 					if !w.IsSilent() {
@@ -305,9 +312,6 @@ func TestRandomHistories(t *testing.T) {
 		t.Errorf("dead %v after both were silent", longest)
 	}
 }
-
-// mostAsked is what package peers asks of a single silent cluster in a second.
-const mostAsked = 32
 
 // history is a world that changes at random.
 type history struct {
@@ -409,7 +413,7 @@ func BenchmarkDue(b *testing.B) {
 	w.Silent(start.Add(w.now))
 	for b.Loop() {
 		w.now += 10 * time.Millisecond
-		if at, due := w.Due(start.Add(w.now), 16); due {
+		if at, due := w.Due(start.Add(w.now)); due {
 			w.Answer(at, false, start.Add(w.now))
 		}
 	}

@@ -191,6 +191,7 @@ func (c *connection) changed(names []types.NamespacedName) {
 	known := shown && s.peers[c.peer.id] == c.peer
 	if known {
 		names = append(names, c.peer.countLocked(names)...)
+		c.peer.retarget = c.peer.retarget || len(names) > 0
 	}
 	s.mu.Unlock()
 	if known {

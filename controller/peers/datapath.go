@@ -28,6 +28,7 @@ const (
 type reach struct {
 	wasAlive, wasDead bool      // the last evaluation had Observation.Connected, Observation.Dead
 	retargeted        time.Time // when the endpoints to connect to were chosen
+	targeted          *contents // of which they were chosen
 	recalled          bool      // they were chosen from what this cluster has of the peer
 	barred            bool      // when it could be read last, it was not trusted
 	overdue           bool      // it could not be read for longer than Options.CutOffTimeout
@@ -38,17 +39,19 @@ type reach struct {
 // observeLocked describes the peer now, and adds what is known of the way to its endpoints to the
 // condition.
 func (p *peer) observeLocked() Observation {
+	p.registry.prober.mu.Lock()
+	defer p.registry.prober.mu.Unlock()
 	now := p.registry.options.Now()
 	verdict := p.lookLocked(now)
 	dead := p.isDeadLocked(verdict, now)
 	alive := p.isAliveLocked(verdict, now)
-	p.condition.path, p.condition.pathMessage, p.condition.tested = verdict, p.pathTextLocked(verdict), p.path.Counts().Targets > 0
+	p.condition.path, p.condition.pathMessage, p.condition.tested = verdict, p.pathTextLocked(verdict), p.way.Counts().Targets > 0
 	p.condition.beat = p.beat.value
 	p.measureLocked(verdict)
 	return Observation{
 		Now: metav1.NewTime(now), Timeout: metav1.Duration{Duration: p.registry.options.Timeout},
 		Connected: (p.condition.connected || alive) && !dead, WasConnected: p.wasAlive,
-		Dead: dead, WasDead: p.wasDead, Isolated: p.isolated, Silent: p.path.IsSilent(), Known: p.contents != nil,
+		Dead: dead, WasDead: p.wasDead, Isolated: p.isolated, Silent: p.way.IsSilent(), Known: p.contents != nil,
 	}
 }
 
@@ -61,7 +64,7 @@ func (p *peer) isAliveLocked(verdict datapath.Verdict, now time.Time) bool {
 		p.barred = true
 	}
 	limit := p.registry.options.CutOffTimeout
-	p.overdue = limit > 0 && p.path.Silence(now) > limit
+	p.overdue = limit > 0 && p.way.Silence(now) > limit
 	// A check takes seconds only. Meanwhile the peer is what it was.
 	alive := verdict == datapath.Cut || verdict == datapath.Checking && p.condition.unread() && p.wasAlive
 	return alive && !p.overdue && !p.barred
@@ -74,7 +77,7 @@ func (p *peer) isDeadLocked(verdict datapath.Verdict, now time.Time) bool {
 		p.isolatedAt = now
 	}
 	// When the network is back, one peer answers first. The others get time to do so.
-	p.isolated = dead && (p.path.IsRestored() || now.Sub(p.isolatedAt) < isolationGrace || p.isolated && verdict == datapath.Returning)
+	p.isolated = dead && (p.way.IsRestored() || now.Sub(p.isolatedAt) < isolationGrace || p.isolated && verdict == datapath.Returning)
 	return dead
 }
 
@@ -87,7 +90,7 @@ func (p *peer) measureLocked(verdict datapath.Verdict) {
 		}
 		peerPath.WithLabelValues(p.id, string(v)).Set(is)
 	}
-	c := p.path.Counts()
+	c := p.way.Counts()
 	peerEndpoints.WithLabelValues(p.id, "true").Set(float64(c.Accepting))
 	peerEndpoints.WithLabelValues(p.id, "false").Set(float64(c.Targets - c.Accepting))
 	if !c.Last.IsZero() {
@@ -98,49 +101,48 @@ func (p *peer) measureLocked(verdict datapath.Verdict) {
 // lookLocked updates what is known of the way to the peer's endpoints.
 func (p *peer) lookLocked(now time.Time) datapath.Verdict {
 	silent := p.condition.unread() || p.connection != nil && p.connection.suspected
-	if silent {
-		if !p.path.IsSilent() && p.contents != nil && p.registry.options.Connect != nil {
-			p.followLocked(now, skipNone) // pods may have been replaced since the last choice
-		}
-		p.path.Silent(now)
-	} else if p.condition.reason != Syncing || !p.path.IsRestored() { // it has not answered yet
-		p.path.Heard(now)
+	if p.registry.options.Connect != nil {
+		p.retargetLocked(now, silent && !p.way.IsSilent())
 	}
+	if silent {
+		p.way.Silent(now)
+	} else if p.condition.reason != Syncing || !p.way.IsRestored() { // it has not answered yet
+		p.way.Heard(now)
+	}
+	p.registry.prober.updateLocked(&p.way)
 	if p.registry.options.Connect == nil {
 		return datapath.Unknown
 	}
-	p.retargetLocked(now)
-	verdict := p.path.Verdict(now)
+	verdict := p.way.Verdict(now)
 	switch { // It was silent for a moment only, or must not be used.
 	case p.condition.unread() || verdict != datapath.Cut && verdict != datapath.Dead:
 		return verdict
-	case p.path.IsReturning():
+	case p.way.IsReturning():
 		return datapath.Returning
 	default:
 		return datapath.Checking
 	}
 }
 
-// retargetLocked chooses the endpoints to connect to. While the API server is silent and endpoints
-// answer, others take the place of those that fail: pods end, and the peer cannot report new ones.
-func (p *peer) retargetLocked(now time.Time) {
-	if now.Sub(p.retargeted) < p.registry.options.ProbeInterval/3 {
-		return
+// retargetLocked chooses the endpoints to connect to, after a change of what the peer exports. When a silence begins, it
+// does so at once: pods may just have been replaced. While the API server is silent and endpoints answer, others take
+// the place of those that fail: pods end, and the peer cannot report new ones.
+func (p *peer) retargetLocked(now time.Time, begins bool) {
+	known, soon := p.way.Counts(), now.Sub(p.retargeted) < p.registry.options.ProbeInterval/3
+	answers := p.way.IsSilent() && now.Sub(known.Last) < connectTimeout
+	switch {
+	case p.contents == nil, soon && !begins:
+	case (p.retarget || p.targeted != p.contents) && (begins || p.condition.connected):
+		p.followLocked(now, skipNone)
+	case !p.condition.connected && answers && known.Accepting < known.Targets:
+		p.followLocked(now, p.way.Failed)
+		p.retarget = true // those that fail now are connected to again when the peer can be read
 	}
-	skip := skipNone
-	if !p.condition.connected {
-		answers := now.Sub(p.path.Counts().Last) < connectTimeout
-		if p.contents == nil || !p.path.IsSilent() || !answers {
-			return
-		}
-		skip = p.path.Failed
-	}
-	p.followLocked(now, skip)
 }
 
 func (p *peer) followLocked(now time.Time, skip func(datapath.Target) bool) {
-	p.path.Follow(datapath.Targets(p.servicesLocked(), skip))
-	p.retargeted = now
+	p.way.Follow(datapath.Targets(p.servicesLocked(), skip))
+	p.retargeted, p.retarget, p.targeted = now, false, p.contents
 }
 
 func skipNone(datapath.Target) bool { return false }
@@ -180,13 +182,15 @@ func (p *peer) recallTargets(ctx context.Context) {
 		preference.Connect(&list.Items[i])
 		services = append(services, p.limits.within([]*discoveryv1.EndpointSlice{&list.Items[i]}))
 	}
+	p.registry.prober.mu.Lock()
+	defer p.registry.prober.mu.Unlock()
 	p.recalled = true
-	p.path.Follow(datapath.Targets(slices.Values(services), skipNone))
+	p.way.Follow(datapath.Targets(slices.Values(services), skipNone))
 }
 
 // pathTextLocked describes what is known of the way to the endpoints, for the Lease and for events.
 func (p *peer) pathTextLocked(verdict datapath.Verdict) string {
-	c := p.path.Counts()
+	c := p.way.Counts()
 	switch {
 	case p.registry.options.Connect == nil:
 		return "not tested, because of --probe-peers=false"
@@ -208,7 +212,7 @@ func (p *peer) pathTextLocked(verdict datapath.Verdict) string {
 	case datapath.Cut:
 		return fmt.Sprintf("%s, and %d of %d tested endpoints answer, %s: %s", unread, c.Accepting, c.Targets, since, p.stayTextLocked())
 	case datapath.Dead:
-		if p.path.IsRestored() {
+		if p.way.IsRestored() {
 			return fmt.Sprintf("%s, and none of the %d tested endpoints has answered since this controller started, before which another one found the peer dead. "+
 				"Endpoints are removed where this cluster has others, and stay where not", unread, c.Targets)
 		}

@@ -18,10 +18,10 @@ const (
 // once, show nothing.
 func (p *peer) isIsolatedLocked(now time.Time) bool {
 	for _, other := range p.registry.peers {
-		switch silent := other.path.IsSilent(); {
+		switch silent := other.way.IsSilent(); {
 		case other == p, !silent && !other.answersPingsLocked():
-		case !silent, answered(other.condition.reason), other.path.Verdict(now) == datapath.Cut,
-			p.path.Silence(now)-other.path.Silence(now) > together: // It has answered while this one was silent.
+		case !silent, answered(other.condition.reason), other.way.Verdict(now) == datapath.Cut,
+			p.way.Silence(now)-other.way.Silence(now) > together: // It has answered while this one was silent.
 			return false
 		}
 	}

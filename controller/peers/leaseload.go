@@ -66,11 +66,13 @@ func (p *peer) restore(found *coordinationv1.Lease, now metav1.Time, first bool)
 	// A restart of this process is no sign of life of a controller that was silent before.
 	wasDead := p.lease.reportedPath == datapath.Dead || p.lease.reportedPath == datapath.Returning
 	p.registry.mu.Lock()
+	p.registry.prober.mu.Lock()
 	p.beat = heartbeat{value: found.Annotations[annotationBeat], since: now.Time, at: now.Time, mute: found.Labels[labelReason] == ControllerSilent}
 	if wasDead {
 		// Its endpoints return when one of them answers, as they would without a restart. Its death is only assumed: a Lease proves nothing.
-		p.path.Restore(now.Time)
+		p.way.Restore(now.Time)
 	}
+	p.registry.prober.mu.Unlock()
 	p.registry.mu.Unlock()
 	if found.Labels[labelConnected] == conditionTrue || p.lease.reportedPath == datapath.Cut {
 		// The peer was connected, or its endpoints answered, when the last controller stopped. The time

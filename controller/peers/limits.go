@@ -228,6 +228,7 @@ func (p *peer) recountLocked() (changed []types.NamespacedName) {
 			changed = append(changed, name)
 		}
 	}
+	p.retarget = p.retarget || len(changed) > 0
 	return changed
 }
 

@@ -38,14 +38,13 @@ type peer struct {
 	properties       map[string]string   // from it
 	exports          map[string]bool     // the namespaces that the peer exports from; nil: all
 	limits           limits
-	beat             heartbeat     // of its controller
-	path             datapath.Path // to its endpoints
-	checks           datapath.Checks
-	connecting       int       // connections to its endpoints at present
-	quota            *quota    // of limits
-	refusals         refusals  // what the limits refuse
-	counted          time.Time // when refusals were counted
-	renewal          renewal   // of the token
+	beat             heartbeat    // of its controller
+	way              datapath.Way // to its endpoints; guarded by the prober's mu
+	retarget         bool         // its endpoints may be others than those that are connected to
+	quota            *quota       // of limits
+	refusals         refusals     // what the limits refuse
+	counted          time.Time    // when refusals were counted
+	renewal          renewal      // of the token
 
 	// Used only by run:
 	source
@@ -161,7 +160,7 @@ func (p *peer) evaluate() time.Duration {
 	switch {
 	case moved:
 		p.recountLocked()
-		names = sortedNames(p.contents.allNames())
+		names, p.retarget = sortedNames(p.contents.allNames()), true
 	case old != p.contents:
 		names = append(names, p.recountLocked()...)
 	}

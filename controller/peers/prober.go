@@ -5,31 +5,18 @@ import (
 	"errors"
 	"net"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset-dns/multicluster/controller/datapath"
 )
 
-// The bounds of the connections to endpoints of peers, for all peers together. Each rate has a burst
-// of one, so that there are at most 100 in any second.
-const (
-	baselineRate = 30 // a second, while the API servers of the peers answer, and for checks
-	silentRate   = 68 // a second, to the endpoints of silent peers
-	// A silent peer gets at most mostAsked connections a second, and fewest if many peers are silent.
-	mostAsked, fewest = 32, 3
-	// Long enough for one repetition of a lost SYN, and short enough that three failures in a row take
-	// less than five seconds.
-	connectTimeout = 1500 * time.Millisecond
-	// maxConnecting is the maximum number of connections to one peer at a time.
-	maxConnecting = 64
-	// proberRest is the pause if no connection is due.
-	proberRest = 200 * time.Millisecond
-)
+// connectTimeout is long enough for one repetition of a lost SYN, and short enough that three failures in a row take
+// less than five seconds.
+const connectTimeout = 1500 * time.Millisecond
 
 // ConnectTCP reports whether an endpoint accepts a TCP connection. It closes the connection without
 // sending data. An error means that this host could not try.
@@ -51,112 +38,111 @@ func ConnectTCP(ctx context.Context, at datapath.Target) (accepted bool, err err
 // router can report it, too.
 var ownFaults = []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL, syscall.EPERM}
 
-// connecting is a connection to make to an endpoint of a peer. done notes its result, and forget that
-// there is none. forget is called with the lock.
-type connecting struct {
-	peer   *peer
-	at     datapath.Target
-	done   func(accepted bool)
-	forget func()
+// prober connects to the endpoints of peers.
+type prober struct {
+	wake chan struct{} // contains a token if a connection is due sooner than was known
+
+	// mu guards the fields below, and the ways of all peers. It is locked after the Registry's mu, never before.
+	mu       sync.Mutex
+	schedule datapath.Schedule
+	checked  map[types.NamespacedName]bool // names whose endpoints are connected to all the time
+	until    time.Time                     // nothing was due until then
+	faulty   time.Time                     // when a fault of this host was logged
 }
 
-// probe connects to endpoints of the peers until ctx ends. The endpoints of peers that answer and
-// those that are checked share one rate.
+// updateLocked plans the connections to a peer again, after a change of its way.
+func (b *prober) updateLocked(way *datapath.Way) {
+	if b.schedule.Update(way); !way.Next().Before(b.until) {
+		return
+	}
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// probe connects to endpoints of the peers until ctx ends, and sleeps while no connection is due.
 func (r *Registry) probe(ctx context.Context) {
-	var loops sync.WaitGroup
-	shared := rate.NewLimiter(baselineRate, 1)
-	loops.Go(func() { r.connectTo(ctx, shared, r.nextTarget(false)) })
-	loops.Go(func() { r.connectTo(ctx, shared, r.nextCheck) })
-	loops.Go(func() { r.connectTo(ctx, rate.NewLimiter(silentRate, 1), r.nextTarget(true)) })
-	loops.Wait()
-}
-
-// connectTo makes the connections that next returns. next gets the ID of the last peer. It is called
-// with the lock.
-func (r *Registry) connectTo(ctx context.Context, limiter *rate.Limiter, next func(last string, now time.Time) *connecting) {
 	var running sync.WaitGroup
 	defer running.Wait()
-	last := ""
-	for limiter.Wait(ctx) == nil {
-		r.mu.Lock()
-		c := next(last, r.options.Now())
-		if c != nil {
-			c.peer.connecting++
-		}
-		r.mu.Unlock()
-		if c == nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(proberRest):
-			}
+	for ctx.Err() == nil {
+		r.prober.mu.Lock()
+		now := r.options.Now()
+		c, next := r.prober.schedule.Begin(now)
+		r.prober.until = next
+		r.prober.mu.Unlock()
+		if c.Way != nil {
+			running.Go(func() { r.connectTo(ctx, c) })
 			continue
 		}
-		last = c.peer.id
-		running.Go(func() {
-			accepted, err := r.options.Connect(ctx, c.at)
-			r.mu.Lock()
-			c.peer.connecting--
-			if err != nil {
-				c.forget()
-				r.reportOwnFaultLocked(ctx, err)
-			}
-			r.mu.Unlock()
-			if err == nil {
-				c.done(accepted)
-			}
-		})
+		select {
+		case <-ctx.Done():
+		case <-r.prober.wake:
+		case <-time.After(next.Sub(now)):
+		}
 	}
 }
 
-// reportOwnFaultLocked logs, at most once a minute, why this host cannot test endpoints.
-func (r *Registry) reportOwnFaultLocked(ctx context.Context, err error) {
-	if now := r.options.Now(); ctx.Err() == nil && now.Sub(r.faulty) >= time.Minute {
-		r.faulty = now
+// connectTo makes a connection, and reports what it changes.
+func (r *Registry) connectTo(ctx context.Context, c datapath.Connection) {
+	accepted, err := r.options.Connect(ctx, c.At)
+	r.prober.mu.Lock()
+	now := r.options.Now()
+	changed := r.prober.schedule.End(c, accepted, err == nil, now)
+	r.prober.updateLocked(c.Way)
+	if err != nil && ctx.Err() == nil && now.Sub(r.prober.faulty) >= time.Minute {
+		r.prober.faulty = now
 		r.options.Log.Error(err, "cannot test the endpoints of peers, because of a fault of this host: what is known of them stays as it is")
 	}
-}
-
-// turnLocked returns the peers that can get another connection, those after the last one first.
-func (r *Registry) turnLocked(last string, wanted func(*peer) bool) []*peer {
-	var turn []*peer
-	for _, p := range r.peers {
-		if p.connecting < maxConnecting && wanted(p) {
-			turn = append(turn, p)
+	r.prober.mu.Unlock()
+	if changed && c.Name.Name != "" {
+		r.call([]types.NamespacedName{c.Name})
+	} else if changed {
+		r.mu.RLock()
+		defer r.mu.RUnlock()
+		if p := r.peers[c.Cluster]; p != nil {
+			p.notify()
 		}
 	}
-	slices.SortFunc(turn, func(a, b *peer) int {
-		if (a.id > last) != (b.id > last) {
-			return -strings.Compare(a.id, b.id)
-		}
-		return strings.Compare(a.id, b.id)
-	})
-	return turn
 }
 
-// nextTarget returns a function that returns a connection to a peer whose API server is silent, or
-// answers, or nil.
-func (r *Registry) nextTarget(silent bool) func(last string, now time.Time) *connecting {
-	return func(last string, now time.Time) *connecting {
-		alike := r.turnLocked(last, func(p *peer) bool { return p.path.IsSilent() == silent })
-		sample := min(max(silentRate/max(len(alike), 1), fewest), mostAsked)
-		for _, p := range alike {
-			if at, due := p.path.Due(now, sample); due {
-				return &connecting{p, at, func(accepted bool) { p.answered(at, accepted) }, func() { p.path.Forget(at) }}
-			}
-		}
+// Check sets the endpoints of a name to connect to all the time, by peer. The value of an endpoint is
+// whether it fails, as far as this process does not know better. nil ends the checks of the name.
+func (r *Registry) Check(name types.NamespacedName, targets map[string]map[datapath.Target]bool) {
+	if r.options.Connect == nil {
+		return
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	r.prober.mu.Lock()
+	defer r.prober.mu.Unlock()
+	if !r.prober.checked[name] && len(targets) == 0 {
+		return
+	}
+	for id, p := range r.peers {
+		p.way.Checks.Follow(name, targets[id])
+		r.prober.updateLocked(&p.way)
+	}
+	if r.prober.checked[name] = true; len(targets) == 0 {
+		delete(r.prober.checked, name)
+	}
+}
+
+// Checked returns the endpoints of a name that are connected to all the time, by peer, and whether
+// each of them fails.
+func (r *Registry) Checked(name types.NamespacedName) map[string]map[datapath.Target]bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	r.prober.mu.Lock()
+	defer r.prober.mu.Unlock()
+	if !r.prober.checked[name] {
 		return nil
 	}
-}
-
-// answered notes the result of a connection to an endpoint.
-func (p *peer) answered(at datapath.Target, accepted bool) {
-	p.registry.mu.Lock()
-	now := p.registry.options.Now()
-	before := p.path.Verdict(now)
-	p.path.Answer(at, accepted, now)
-	changed := p.path.Verdict(now) != before
-	p.registry.mu.Unlock()
-	if changed {
-		p.notify()
+	all := map[string]map[datapath.Target]bool{}
+	for id, p := range r.peers {
+		if failing := p.way.Checks.Failing(name); len(failing) > 0 {
+			all[id] = failing
+		}
 	}
+	return all
 }

@@ -88,7 +88,6 @@ type Writer interface {
 type Registry struct {
 	options    Options
 	grace      time.Duration
-	faulty     time.Time // when a fault of this host was logged
 	probeEvery time.Duration
 	renewEvery time.Duration
 	onChange   []func(types.NamespacedName)
@@ -100,6 +99,8 @@ type Registry struct {
 	settled    chan struct{}
 	begun      chan struct{} // closed when the own ID is verified: nothing is written before
 	announcing chan struct{} // contains a token if the own ID must be checked
+
+	prober prober
 
 	beaten        time.Time     // when the announcement was written last
 	announcements *rate.Limiter // of its writes
@@ -115,9 +116,8 @@ type Registry struct {
 	secrets    secrets
 	inventory  inventory
 	peers      map[string]*peer
-	checked    map[types.NamespacedName]bool // names whose endpoints are connected to all the time
-	leaving    map[string]chan struct{}      // closed when a peer that has left has ended
-	adopted    bool                          // adopt has added the peers without a Secret
+	leaving    map[string]chan struct{} // closed when a peer that has left has ended
+	adopted    bool                     // adopt has added the peers without a Secret
 	// awaited are the peers that existed at the start and have neither been read nor failed. It is
 	// nil before the start.
 	awaited map[string]bool
@@ -133,8 +133,9 @@ func New(o Options) *Registry {
 	s := &Registry{
 		options: o, grace: grace, probeEvery: 30 * time.Second, announcements: newAnnouncements(o.Heartbeat), renewEvery: o.Heartbeat,
 		settled: make(chan struct{}), begun: make(chan struct{}), announcing: make(chan struct{}, 1),
-		home: homeCluster{members: map[string]announced{}}, secrets: secrets{}, inventory: inventory{namespace: o.Profiles, profiles: profiles{}},
-		others: map[string]time.Time{}, peers: map[string]*peer{}, checked: map[types.NamespacedName]bool{}, leaving: map[string]chan struct{}{},
+		prober: prober{wake: make(chan struct{}, 1), checked: map[types.NamespacedName]bool{}},
+		home:   homeCluster{members: map[string]announced{}}, secrets: secrets{}, inventory: inventory{namespace: o.Profiles, profiles: profiles{}},
+		others: map[string]time.Time{}, peers: map[string]*peer{}, leaving: map[string]chan struct{}{},
 	}
 	if o.Timeout > 0 { // tests use short timeouts
 		s.probeEvery, s.renewEvery = min(s.probeEvery, o.Timeout/4), min(s.renewEvery, o.Timeout/4)

@@ -8,8 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/clusterset-dns/multicluster/controller/datapath"
 )
 
 // The keys of a peer's Secret. Of a token and one in the kubeconfig, that counts which was issued later: a renewed token is written to its own
@@ -80,6 +78,7 @@ func (r *Registry) secretsChanged(changed []types.NamespacedName) {
 			if limited && p.contents != nil {
 				p.recountLocked()
 				names = sortedNames(p.contents.allNames())
+				p.retarget = true
 			}
 			r.mu.Unlock()
 			r.call(names)
@@ -106,7 +105,7 @@ func (r *Registry) joinLocked(id string, of secret) *peer {
 	ctx, cancel := context.WithCancel(r.ctx)
 	p := &peer{
 		registry: r, id: id, secret: of, cancel: cancel, after: r.leaving[id], ended: make(chan struct{}), wake: make(chan struct{}, 1),
-		state: Unknown, grace: r.grace, path: datapath.Path{Interval: r.options.ProbeInterval},
+		state: Unknown, grace: r.grace,
 	}
 	p.setLimitsLocked()
 	p.refused, p.refusal = r.refuse(id)
@@ -115,6 +114,10 @@ func (r *Registry) joinLocked(id string, of secret) *peer {
 	}
 	delete(r.leaving, id)
 	r.peers[id] = p
+	r.prober.mu.Lock()
+	p.way.Cluster, p.way.Interval = id, r.options.ProbeInterval
+	r.prober.schedule.Add(&p.way)
+	r.prober.mu.Unlock()
 	r.running.Go(func() { p.run(ctx) })
 	return p
 }
@@ -125,6 +128,9 @@ func (r *Registry) leaveLocked(p *peer) []types.NamespacedName {
 	r.leaving[p.id] = p.ended
 	delete(r.awaited, p.id)
 	r.settleLocked()
+	r.prober.mu.Lock()
+	r.prober.schedule.Remove(&p.way)
+	r.prober.mu.Unlock()
 	p.left = true
 	p.cancel()
 	if p.contents == nil {

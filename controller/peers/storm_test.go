@@ -122,9 +122,6 @@ func TestProbeStorm(t *testing.T) {
 		r.finds(c.id, datapath.Proven)
 	}
 
-	if rates := baselineRate + silentRate + 2; rates > 100 { // each rate has a burst of one
-		t.Errorf("%d connections a second are possible", rates)
-	}
 	began, used := time.Now(), cpu()
 	before, _, _ := s.sums()
 	s.fall()
@@ -194,7 +191,7 @@ func TestConnectionsToOnePeerAreBounded(t *testing.T) {
 	kube.Eventually(t, "64 connections run", func() error {
 		mu.Lock()
 		defer mu.Unlock()
-		if running[1] < maxConnecting {
+		if running[1] < datapath.MaxConnecting {
 			return fmt.Errorf("%d run", running[1])
 		}
 		return nil
@@ -212,7 +209,7 @@ func TestConnectionsToOnePeerAreBounded(t *testing.T) {
 	})
 	mu.Lock()
 	defer mu.Unlock()
-	if running[1] != maxConnecting {
+	if running[1] != datapath.MaxConnecting {
 		t.Errorf("%d connections to one peer run", running[1])
 	}
 }
