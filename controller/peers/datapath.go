@@ -188,7 +188,8 @@ func (p *peer) recallTargets(ctx context.Context) {
 	p.way.Follow(datapath.Targets(slices.Values(services), skipNone))
 }
 
-// pathTextLocked describes what is known of the way to the endpoints, for the Lease and for events.
+// pathTextLocked describes what is known of the way to the endpoints, for the Lease and for events. A time that each
+// connection changes is in a metric only: the Lease would be written with it.
 func (p *peer) pathTextLocked(verdict datapath.Verdict) string {
 	c := p.way.Counts()
 	switch {
@@ -203,15 +204,15 @@ func (p *peer) pathTextLocked(verdict datapath.Verdict) string {
 	case verdict == datapath.Checking && c.Last.IsZero():
 		return fmt.Sprintf("%d endpoints are being tested", c.Targets)
 	}
-	since := "the last one at " + c.Last.UTC().Format(time.RFC3339)
 	unread := "the API server is silent"
 	if p.condition.reason != Unreachable {
 		unread = "the peer is " + p.condition.reason
 	}
 	switch verdict {
 	case datapath.Cut:
-		return fmt.Sprintf("%s, and %d of %d tested endpoints answer, %s: %s", unread, c.Accepting, c.Targets, since, p.stayTextLocked())
+		return fmt.Sprintf("%s, and %d of %d tested endpoints answer: %s", unread, c.Accepting, c.Targets, p.stayTextLocked())
 	case datapath.Dead:
+		since := "the last one at " + c.Last.UTC().Format(time.RFC3339)
 		if p.way.IsRestored() {
 			return fmt.Sprintf("%s, and none of the %d tested endpoints has answered since this controller started, before which another one found the peer dead. "+
 				"Endpoints are removed where this cluster has others, and stay where not", unread, c.Targets)
@@ -222,7 +223,7 @@ func (p *peer) pathTextLocked(verdict datapath.Verdict) string {
 		}
 		return fmt.Sprintf("%s, and none of the %d tested endpoints answers, %s: all endpoints are removed", unread, c.Targets, since)
 	default:
-		return fmt.Sprintf("%d of %d tested endpoints accept TCP connections, %s", c.Accepting, c.Targets, since)
+		return fmt.Sprintf("%d of %d tested endpoints accept TCP connections", c.Accepting, c.Targets)
 	}
 }
 

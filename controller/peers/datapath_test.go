@@ -132,13 +132,12 @@ func (r *reader) finds(id string, want datapath.Verdict, words ...string) {
 func (r *reader) answers(id string, since time.Time) {
 	r.t.Helper()
 	kube.Eventually(r.t, fmt.Sprintf("endpoints of %s have answered since %v", id, since), func() error {
-		l, err := r.leaseOf(id)
-		if err != nil {
-			return err
-		}
-		_, last, _ := strings.Cut(l.Annotations[annotationPath], "the last one at ")
-		if at, err := time.Parse(time.RFC3339, last[:min(len(last), len("2006-01-02T15:04:05Z"))]); err != nil || at.Before(since.Truncate(time.Second)) {
-			return errors.New(l.Annotations[annotationPath])
+		r.Registry.mu.RLock()
+		defer r.Registry.mu.RUnlock()
+		r.prober.mu.Lock()
+		defer r.prober.mu.Unlock()
+		if last := r.peers[id].way.Counts().Last; last.Before(since) {
+			return fmt.Errorf("the last one at %v", last)
 		}
 		return nil
 	})
@@ -301,4 +300,29 @@ func TestARestartWhileAPeerIsCutOff(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// An accepted connection that shows nothing new changes nothing that the Lease of a peer contains.
+func TestAnAcceptedConnectionWritesNoLease(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	r := New(Options{Connect: func(context.Context, datapath.Target) (bool, error) { return true, nil }, Now: func() time.Time { return now }})
+	p := &peer{registry: r, id: "east", condition: condition{reason: Connected, connected: true}}
+	p.way.Follow([]datapath.Target{mustTarget(t, "10.1.0.1")})
+	var before condition
+	for i := range 3 {
+		now = now.Add(datapath.Interval)
+		at, due := p.way.Due(now)
+		if !due {
+			t.Fatal("the endpoint is not due")
+		}
+		p.way.Answer(at, true, now)
+		p.observeLocked()
+		if i > 0 && p.condition != before {
+			t.Errorf("%+v has become %+v", before, p.condition)
+		}
+		before = p.condition
+	}
+	if before.path != datapath.Proven {
+		t.Errorf("the way is %s", before.path)
+	}
 }

@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -34,55 +33,48 @@ var (
 // requires ServiceExports too. ErrNoCRD and ErrNoExportCRD are answers of the server. Any other
 // error means that there was no answer.
 func Discover(client discovery.DiscoveryInterface, exports bool) (observed.CRD, error) {
-	for _, gv := range mcs.Versions {
-		served, err := resources(client, gv)
-		switch {
-		case err != nil:
-			return observed.CRD{}, fmt.Errorf("discover %s: %w", gv, err)
-		case !slices.Contains(served, mcsv1beta1.ServiceImportPluralName):
-		case exports && !slices.Contains(served, mcsv1beta1.ServiceExportPluralName):
-			return observed.CRD{}, ErrNoExportCRD
-		default:
-			return capabilities(client, gv)
-		}
-	}
-	return observed.CRD{}, ErrNoCRD
+	return new(described).discover(client, exports)
 }
 
-// resources returns the names of the resources in a group and version, none if the server does not
-// have it.
-func resources(client discovery.DiscoveryInterface, gv schema.GroupVersion) ([]string, error) {
-	list, err := client.ServerResourcesForGroupVersion(gv.String())
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, r := range list.APIResources {
-		names = append(names, r.Name)
-	}
-	return names, nil
+// described is what the last OpenAPI document contains that was read.
+type described struct {
+	url     string // with the hash of the document
+	crd     observed.CRD
+	exports bool
 }
 
-// capabilities reads the OpenAPI document of the group and version, the only description of a CRD's
-// fields that every authenticated client can read. The server publishes it a moment after it serves
-// the CRD. Until then the result is ErrNoCRD.
-func capabilities(client discovery.DiscoveryInterface, gv schema.GroupVersion) (observed.CRD, error) {
+// discover reads the OpenAPI document of the version to use, the only description of a CRD's fields that every
+// authenticated client can read. The server publishes it a moment after it serves the CRD. A document is read again only
+// if the server lists it with another hash.
+func (d *described) discover(client discovery.DiscoveryInterface, exports bool) (observed.CRD, error) {
 	paths, err := client.OpenAPIV3().Paths()
 	if err != nil {
 		return observed.CRD{}, fmt.Errorf("list the OpenAPI documents: %w", err)
 	}
-	document, ok := paths["apis/"+gv.String()]
-	if !ok {
-		return observed.CRD{}, ErrNoCRD
+	for _, gv := range mcs.Versions {
+		document, published := paths["apis/"+gv.String()]
+		if !published {
+			continue
+		}
+		if url := document.ServerRelativeURL(); url != d.url || !strings.Contains(url, "hash=") {
+			text, err := document.Schema(runtime.ContentTypeJSON)
+			if err != nil {
+				return observed.CRD{}, fmt.Errorf("read the OpenAPI document of %s: %w", gv, err)
+			}
+			if *d, err = readDocument(text, gv); err != nil {
+				return observed.CRD{}, err
+			}
+			d.url = url
+		}
+		switch {
+		case d.crd.APIVersion == "": // another kind of that version
+		case exports && !d.exports:
+			return observed.CRD{}, ErrNoExportCRD
+		default:
+			return d.crd, nil
+		}
 	}
-	text, err := document.Schema(runtime.ContentTypeJSON)
-	if err != nil {
-		return observed.CRD{}, fmt.Errorf("read the OpenAPI document of %s: %w", gv, err)
-	}
-	return readCapabilities(text, gv)
+	return observed.CRD{}, ErrNoCRD
 }
 
 // openAPI is the part of an OpenAPI v3 document that is used.
@@ -101,27 +93,31 @@ type openAPISchema struct {
 	} `json:"x-kubernetes-group-version-kind"`
 }
 
-func readCapabilities(text []byte, gv schema.GroupVersion) (observed.CRD, error) {
+func readDocument(text []byte, gv schema.GroupVersion) (d described, err error) {
 	var document openAPI
 	if err := json.Unmarshal(text, &document); err != nil {
-		return observed.CRD{}, fmt.Errorf("read the OpenAPI document of %s: %w", gv, err)
+		return d, fmt.Errorf("read the OpenAPI document of %s: %w", gv, err)
 	}
 	for _, object := range document.Components.Schemas {
-		if len(object.Kinds) != 1 || object.Kinds[0].Kind != mcsv1beta1.ServiceImportKindName || object.Kinds[0].Version != gv.Version {
+		if len(object.Kinds) != 1 || object.Kinds[0].Version != gv.Version {
 			continue
 		}
-		spec, status := object.Properties["spec"].Properties, object.Properties["status"].Properties
-		crd := observed.CRD{APIVersion: gv.String(), MaxIPs: 2}
-		if most := spec["ips"].MaxItems; most != nil {
-			crd.MaxIPs = *most
+		switch object.Kinds[0].Kind {
+		case mcsv1beta1.ServiceExportKindName:
+			d.exports = true
+		case mcsv1beta1.ServiceImportKindName:
+			spec, status := object.Properties["spec"].Properties, object.Properties["status"].Properties
+			d.crd = observed.CRD{APIVersion: gv.String(), MaxIPs: 2}
+			if most := spec["ips"].MaxItems; most != nil {
+				d.crd.MaxIPs = *most
+			}
+			_, d.crd.IPFamilies = spec["ipFamilies"]
+			_, d.crd.Policies = spec["internalTrafficPolicy"]
+			_, d.crd.Conditions = status["conditions"]
+			_, d.crd.EndpointSliceObjects = status["endpointSliceObjects"]
 		}
-		_, crd.IPFamilies = spec["ipFamilies"]
-		_, crd.Policies = spec["internalTrafficPolicy"]
-		_, crd.Conditions = status["conditions"]
-		_, crd.EndpointSliceObjects = status["endpointSliceObjects"]
-		return crd, nil
 	}
-	return observed.CRD{}, ErrNoCRD
+	return d, nil
 }
 
 // WaitForCRD repeats Discover until it succeeds. A cluster without the CRD is not an error: the CRD
@@ -164,6 +160,7 @@ func (*crdWatch) NeedLeaderElection() bool { return false }
 // Start returns an error when the answer has differed twice: an API server that is just starting
 // may not know any CRDs yet.
 func (w *crdWatch) Start(ctx context.Context) error {
+	var seen described
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()
 	for different := 0; different < 2; {
@@ -172,7 +169,7 @@ func (w *crdWatch) Start(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		switch crd, err := Discover(w.client, w.exports); {
+		switch crd, err := seen.discover(w.client, w.exports); {
 		case err == nil && crd != w.crd, errors.Is(err, ErrNoCRD), errors.Is(err, ErrNoExportCRD):
 			different++
 		case err == nil:

@@ -2,8 +2,6 @@ package reconcile
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +22,13 @@ const (
 type waiting struct {
 	mu    sync.Mutex
 	since map[types.NamespacedName]time.Time
+	order []arrival // in the order in which they came, with those that do not wait any more
+}
+
+// arrival is when a name began to wait.
+type arrival struct {
+	name types.NamespacedName
+	at   time.Time
 }
 
 func (w *waiting) add(name types.NamespacedName, now time.Time) {
@@ -34,6 +39,7 @@ func (w *waiting) add(name types.NamespacedName, now time.Time) {
 	}
 	if _, waits := w.since[name]; !waits {
 		w.since[name] = now
+		w.order = append(w.order, arrival{name, now})
 	}
 }
 
@@ -45,14 +51,14 @@ func (w *waiting) forget(name types.NamespacedName) {
 }
 
 // take returns the names that have waited longest, at most n, and removes them.
-func (w *waiting) take(n int, now time.Time) []types.NamespacedName {
+func (w *waiting) take(n int, now time.Time) (old []types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	old := slices.SortedFunc(maps.Keys(w.since), func(a, b types.NamespacedName) int { return w.since[a].Compare(w.since[b]) })
-	old = slices.DeleteFunc(old, func(name types.NamespacedName) bool { return now.Sub(w.since[name]) < raiseAfter })
-	old = old[:min(n, len(old))]
-	for _, name := range old {
-		delete(w.since, name)
+	for ; len(w.order) > 0 && len(old) < n && now.Sub(w.order[0].at) >= raiseAfter; w.order = w.order[1:] {
+		if first := w.order[0]; w.since[first.name].Equal(first.at) {
+			old = append(old, first.name)
+			delete(w.since, first.name)
+		}
 	}
 	return old
 }

@@ -2,12 +2,12 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -64,19 +64,38 @@ func (s *scene) proven(all ...*cluster) {
 	for _, at := range all {
 		for _, peer := range except(all, at) {
 			s.eventually(fmt.Sprintf("%s has connected to endpoints of %s", at.id, peer.id), func(ctx context.Context) error {
-				out, err := at.kubectl(ctx, "get", "lease", peer.id, "--namespace="+system, "-o",
-					`jsonpath={.metadata.labels.clusterset-dns\.io/data-path} {.metadata.annotations.clusterset-dns\.io/data-path-message}`)
+				verdict, err := at.kubectl(ctx, "get", "lease", peer.id, "--namespace="+system, "-o", `jsonpath={.metadata.labels.clusterset-dns\.io/data-path}`)
 				if err != nil {
 					return err
 				}
-				_, last, _ := strings.Cut(out, "the last one at ")
-				if when, err := time.Parse(time.RFC3339, last); err != nil || when.Before(since) || !strings.HasPrefix(out, "Proven ") {
-					return errors.New(out)
+				last, err := lastAnswer(ctx, at, peer)
+				if err != nil || last.Before(since) || verdict != "Proven" {
+					return fmt.Errorf("it is %s, and an endpoint has answered at %v: %w", verdict, last, err)
 				}
 				return nil
 			})
 		}
 	}
+}
+
+// lastAnswer returns when an endpoint of a peer last accepted a connection of a cluster's controller. Only the leader knows.
+func lastAnswer(ctx context.Context, at, peer *cluster) (last time.Time, err error) {
+	pods, err := at.kubectl(ctx, "get", "pods", "--namespace="+system, "-l", "app.kubernetes.io/name=multicluster-controller", "-o", "jsonpath={.items[*].metadata.name}")
+	if err != nil {
+		return last, err
+	}
+	for _, pod := range strings.Fields(pods) {
+		metrics, err := at.kubectl(ctx, "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:8080/proxy/metrics", system, pod))
+		if err != nil {
+			return last, err
+		}
+		_, after, _ := strings.Cut(metrics, fmt.Sprintf("\nmulticluster_peer_last_answer_timestamp_seconds{peer=%q} ", peer.id))
+		line, _, _ := strings.Cut(after, "\n")
+		if seconds, err := strconv.ParseFloat(line, 64); err == nil {
+			last = time.Unix(int64(seconds), 0)
+		}
+	}
+	return last, nil
 }
 
 // address returns the clusterset IP of web in a cluster. Requests to it need no DNS server: a lost
