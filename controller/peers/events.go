@@ -27,6 +27,7 @@ func (p *peer) announce() {
 
 // emit emits an event on the Secret of the peer, and a log line.
 func (p *peer) emit(kind, reason, message string) {
+	p.lease.told = p.registry.options.Now()
 	p.registry.options.Log.Info("condition of a peer has changed", "peer", p.id, "reason", reason, "message", message)
 	p.registry.options.Events.Eventf(&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},

@@ -34,7 +34,8 @@ const (
 // lease is the state of a peer's Lease.
 type lease struct {
 	loaded   bool
-	failed   time.Time // time of the last write that failed
+	told     time.Time // time of the last event or write, also of one that failed
+	hurried  time.Time // when a loss of the peer was told at once
 	reported string    // the reason of the last event
 	// reportedPath is the verdict of the last event about the way to the endpoints.
 	reportedPath datapath.Verdict
@@ -54,6 +55,20 @@ const (
 	// messageEvery is the shortest pause before a write that changes only the message or the heartbeat.
 	messageEvery = 10 * time.Second
 )
+
+// pace returns how long the next event, and the next write of the Lease, have to wait.
+func (p *peer) pace(now time.Time) time.Duration {
+	w := &p.lease
+	left := w.told.Add(retryAfter).Sub(now)
+	if left <= 0 || left > retryAfter { // the clock was set back
+		return 0
+	}
+	if lost := w.written.connected && !p.condition.connected; lost && now.Sub(w.hurried) >= messageEvery {
+		w.hurried = now
+		return 0
+	}
+	return left
+}
 
 // writeLease writes a changed reason, record or Secret at once. It writes a changed message, or a new
 // heartbeat, after messageEvery, and renews the Lease of a connected peer at intervals of renewEvery. It
@@ -87,7 +102,7 @@ func (p *peer) writeLease(ctx context.Context) (time.Duration, error) {
 	if err := p.putLease(ctx, p.wantedLease(), unset...); err != nil {
 		return 0, err
 	}
-	w.at, w.written, w.record, w.secrets = now, p.condition, p.record, secrets
+	w.at, w.told, w.written, w.record, w.secrets = now, now, p.condition, p.record, secrets
 	return p.registry.renewEvery, nil
 }
 

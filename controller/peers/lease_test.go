@@ -9,8 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -360,4 +363,62 @@ func TestAnUnchangedLeaseIsLeftAlone(t *testing.T) {
 	if pause, err := p.writeLease(t.Context()); err != nil || pause < time.Second {
 		t.Errorf("with a new message, it is written after %v, %v", pause, err)
 	}
+}
+
+// told counts the events and writes of Leases. The writes fail while broken is set.
+type told struct {
+	Writer
+	events, writes int
+	reason         string // of the Lease
+	broken         bool
+}
+
+func (c *told) PutLease(_ context.Context, l *coordinationv1.Lease, _ ...string) error {
+	c.writes++
+	if c.broken {
+		return errBusy
+	}
+	c.reason, l.ResourceVersion = l.Labels[labelReason], "1"
+	return nil
+}
+
+func (c *told) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {
+	c.events++
+}
+
+// A hostile peer that announces another ID hundreds of times a second caused as many events and writes of its Lease. The first
+// loss is told at once, and the last state within a second.
+func TestAFlappingPeerIsToldOnceASecond(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		now, counted := time.Unix(1_700_000_000, 0), &told{broken: broken}
+		r := New(Options{Home: "home", Writer: counted, Events: counted, Live: noReader{}, Log: logr.Discard(), Now: func() time.Time { return now }})
+		p := &peer{registry: r, id: "east", lease: lease{loaded: true, version: "1"}}
+		is := func(reason string) {
+			p.condition = condition{reason: reason, connected: reason == Connected}
+			p.publish(t.Context())
+		}
+		is(Connected)
+		now = now.Add(time.Millisecond)
+		if is(WrongID); counted.reason != WrongID && !broken {
+			t.Errorf("a loss is not told at once: %+v", counted)
+		}
+		for i := range 2500 { // ten seconds
+			now = now.Add(4 * time.Millisecond)
+			is([]string{Connected, WrongID}[i%2])
+		}
+		if counted.writes > 13 || counted.events > 13 || counted.events < 2 {
+			t.Errorf("broken %v: %d writes and %d events in ten seconds", broken, counted.writes, counted.events)
+		}
+		counted.broken, now = false, now.Add(time.Second)
+		if is(Connected); counted.reason != Connected {
+			t.Errorf("broken %v: after a second, the Lease is %s", broken, counted.reason)
+		}
+	}
+}
+
+// noReader is an API server without Leases.
+type noReader struct{ client.Reader }
+
+func (noReader) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return apierrors.NewNotFound(coordinationv1.Resource("leases"), key.Name)
 }

@@ -250,20 +250,22 @@ func (p *peer) setStateLocked(sight Observation) metav1.Duration {
 }
 
 // publish writes the result of evaluate to the metrics, an event and the Lease.
+//
+// A peer that changes all the time is told of once in retryAfter. That it is lost is told at once, the first time.
 func (p *peer) publish(ctx context.Context) time.Duration {
 	p.measure()
+	if left := p.pace(p.registry.options.Now()); left > 0 {
+		return left
+	}
 	p.announce()
 	p.announcePath()
 	p.announceToken()
 	if !p.lease.loaded { // A write would replace the record that could not be read.
 		return retryAfter
 	}
-	if left := p.lease.failed.Add(retryAfter).Sub(p.registry.options.Now()); left > 0 && left <= retryAfter {
-		return left
-	}
 	pause, err := p.writeLease(ctx)
 	if err != nil {
-		p.lease.failed = p.registry.options.Now()
+		p.lease.told = p.registry.options.Now()
 		p.leaseTrouble(ctx, "cannot write the Lease of a peer", err)
 		return retryAfter
 	}
