@@ -24,7 +24,6 @@ const (
 // after two that were.
 type Checks struct {
 	names map[types.NamespacedName]map[Target]*check // nil for an endpoint that is not checked
-	sum   int                                        // of endpoints
 }
 
 // Endpoint is an endpoint that is checked because of a name.
@@ -48,38 +47,31 @@ const returns = 2
 // a new one is whether it fails. Without endpoints, the name is forgotten.
 func (c *Checks) Follow(name types.NamespacedName, targets map[Target]bool) {
 	before := c.names[name]
-	c.sum -= checked(before)
 	delete(c.names, name)
 	if len(targets) == 0 {
 		return
 	}
+	room := maxChecks
+	for _, all := range c.names {
+		for _, t := range all {
+			if t != nil {
+				room--
+			}
+		}
+	}
 	kept := make(map[Target]*check, len(targets))
 	for _, at := range slices.SortedFunc(maps.Keys(targets), Target.Compare) {
-		kept[at] = before[at]
-		switch {
-		case c.sum >= maxChecks:
-			kept[at] = nil
-		case kept[at] == nil:
+		if kept[at] = before[at]; kept[at] == nil {
 			kept[at] = &check{failing: targets[at]}
 		}
-		if kept[at] != nil {
-			c.sum++
+		if room--; room < 0 {
+			kept[at] = nil
 		}
 	}
 	if c.names == nil {
 		c.names = map[types.NamespacedName]map[Target]*check{}
 	}
 	c.names[name] = kept
-}
-
-// checked returns how many endpoints of a name are checked.
-func checked(all map[Target]*check) (n int) {
-	for _, t := range all {
-		if t != nil {
-			n++
-		}
-	}
-	return n
 }
 
 // Failing returns the endpoints of a name, and whether each of them fails. One that is not checked,

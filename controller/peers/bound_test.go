@@ -62,7 +62,7 @@ func TestRedirectsOfAPeerAreNotFollowed(t *testing.T) {
 		l := hostile(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, internal.URL+"/latest/meta-data", code)
 		})
-		err := l.ask(t.Context(), ofExports)
+		err := l.question().Do(t.Context()).Error()
 		if reason, message := classify(l.host, err); !errors.Is(err, errRedirect) || reason != Unreachable || !strings.Contains(message, "redirects") {
 			t.Errorf("%d: %s %s", code, reason, message)
 		}
@@ -100,7 +100,7 @@ func TestListsOfAPeerAreBounded(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		sent <- endless(w, `{"kind": "ServiceExportList", "apiVersion": "multicluster.x-k8s.io/v1beta1", "metadata": {"resourceVersion": "`)
 	})
-	err := l.ask(t.Context(), ofExports)
+	err := l.question().Do(t.Context()).Error()
 	if reason, message := classify(l.host, err); reason != TooLarge || !strings.Contains(message, "64 MiB") {
 		t.Errorf("an endless list: %s %s", reason, message)
 	}
@@ -229,7 +229,7 @@ func TestTextsOfAPeerAreHarmless(t *testing.T) {
 		w.WriteHeader(http.StatusInternalServerError)
 		_, _ = fmt.Fprintf(w, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 500, "message": "%s"}`, strings.Repeat(`\u001b]0;x\u0007\r\n`, 10000))
 	})
-	l.probing[ofExports] = l.ask(t.Context(), ofExports)
+	l.probe(t.Context())
 	l.peer.connection = l
 	l.peer.evaluate()
 	if now := l.peer.condition; now.reason != Unreachable || now.message != harmless(now.message) {

@@ -96,7 +96,7 @@ func (p *peer) conditionLocked() (reason, message string) {
 		}
 		return classify(c.host, err)
 	}
-	if !c.probed || !c.contents.complete() || p.registry.home.uid == "" {
+	if !c.contents.complete() || p.registry.home.uid == "" {
 		return Syncing, "reading from " + c.host
 	}
 	if reason, message = p.identityLocked(); reason != "" {
@@ -150,14 +150,14 @@ func withoutURL(err error) string {
 
 // failedLocked returns the first error of a request, or nil.
 func (c *connection) failedLocked() error {
-	for _, errs := range [][resources]error{c.probing, c.watching, c.listing} {
+	for _, errs := range [][resources]error{c.watching, c.listing} {
 		for _, err := range errs {
 			if err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return c.probing
 }
 
 // classify returns the reason for a failed request, and a message with what to do.

@@ -56,8 +56,7 @@ type connection struct {
 	// Guarded by the Registry's mu:
 	contents *contents
 	member   member.Announcement  // the zero value if there is none
-	probed   bool                 // each resource was probed once
-	probing  [resources]error     // of the last probe of each resource
+	probing  error                // of the last probe
 	listing  [resources]error     // of each follower's last list, nil after a complete list
 	watching [resources]error     // of each follower's last watch
 	busy     [resources]time.Time // since when a busy API server has refused lists and watches; zero if it does not

@@ -22,6 +22,10 @@ const (
 	recheck = 500 * time.Millisecond
 	// remembered is the maximum number of slices to read of a peer that was not read since the start.
 	remembered = 500
+	// together is how far apart API servers fall silent that are lost together.
+	together = 10 * time.Second
+	// isolationGrace is how long the other peers have time to answer when the first one does.
+	isolationGrace = 10 * time.Second
 )
 
 // reach is what connections to a peer's endpoints have shown until now.
@@ -79,6 +83,27 @@ func (p *peer) isDeadLocked(verdict datapath.Verdict, now time.Time) bool {
 	// When the network is back, one peer answers first. The others get time to do so.
 	p.isolated = dead && (p.way.IsRestored() || now.Sub(p.isolatedAt) < isolationGrace || p.isolated && verdict == datapath.Returning)
 	return dead
+}
+
+// isIsolatedLocked reports whether no other peer shows that this cluster has a network: none answers, and none has
+// answered for a while after this one fell silent. Peers that were silent before, and those whose silence is not noticed at
+// once, show nothing.
+func (p *peer) isIsolatedLocked(now time.Time) bool {
+	for _, other := range p.registry.peers {
+		switch silent := other.way.IsSilent(); {
+		case other == p, !silent && !other.answersPingsLocked():
+		case !silent, answered(other.condition.reason), other.way.Verdict(now) == datapath.Cut,
+			p.way.Silence(now)-other.way.Silence(now) > together: // It has answered while this one was silent.
+			return false
+		}
+	}
+	return true
+}
+
+// answersPingsLocked reports whether the API server of a peer that is not silent has answered, and a
+// silence would be noticed.
+func (p *peer) answersPingsLocked() bool {
+	return p.connection != nil && p.condition.reason != Syncing && p.connection.transport.pings.Load()
 }
 
 // measureLocked sets the metrics of the way to the endpoints.

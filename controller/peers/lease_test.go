@@ -303,7 +303,7 @@ func TestAPeerCannotPassForAnother(t *testing.T) {
 	r := New(Options{Home: "home"})
 	r.home.uid = "home"
 	add := func(id, announces string) *peer {
-		c := &connection{probed: true, contents: newContents(), host: id, member: member.Announcement{ID: announces, UID: "honest"}}
+		c := &connection{contents: newContents(), host: id, member: member.Announcement{ID: announces, UID: "honest"}}
 		c.contents.synced = [resources]bool{true, true, true}
 		p := &peer{registry: r, id: id, connection: c}
 		c.peer, r.peers[id] = p, p
@@ -333,7 +333,7 @@ func TestLeaseNamesTheCluster(t *testing.T) {
 	for given, want := range map[string]string{uid: uid, uid + "x": "", strings.Repeat("x", 1<<20): ""} {
 		r := New(Options{Home: "home"})
 		r.home.uid = "home"
-		c := &connection{probed: true, contents: newContents(), host: "east", member: announcing("east", given)}
+		c := &connection{contents: newContents(), host: "east", member: announcing("east", given)}
 		c.contents.synced = [resources]bool{true, true, true}
 		p := &peer{registry: r, id: "east", connection: c}
 		c.peer, r.peers["east"] = p, p

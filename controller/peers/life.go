@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
-	"github.com/clusterset-dns/multicluster/internal/member"
-	"github.com/clusterset-dns/multicluster/internal/reflector"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -111,80 +108,28 @@ func (c *connection) untilLook(now time.Time) time.Duration {
 	return max(suspectAfter-c.transport.quiet(now), time.Millisecond)
 }
 
-// keepProbing lists each resource, without objects, at the start, because a user with permission to
-// watch may have no permission to list. Later it lists one only if nothing was received for
-// probeEvery, or if the last list failed, until ctx ends.
+// keepProbing asks for something at the start, if nothing was received for probeEvery, when the token was replaced, and
+// again after a failure, until ctx ends. Over HTTP/1.1, and behind a proxy that answers pings, only this shows a silence.
+// What the followers may not do, they report themselves.
 func (c *connection) keepProbing(ctx context.Context) {
-	c.probeAll(ctx)
-	c.peer.registry.mu.Lock()
-	c.probed = true
-	c.peer.registry.mu.Unlock()
-	c.peer.notify()
-	began, pause := time.Now(), c.probePause()
-	for next := 0; ; {
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.swapped:
-			c.probeAll(ctx)
-			c.peer.notify()
-		case <-time.After(c.untilProbe(time.Now(), pause)):
-		}
-		now := time.Now()
-		_, failing := c.failedProbe()
-		switch {
-		case failing && now.Sub(began) >= min(pause, probeTimeout):
-			c.probeFailed(ctx)
-		case !failing && c.transport.unanswered(now) >= pause:
-			next = (next + 1) % int(resources)
-			c.probeOne(ctx, next)
-		default:
-			continue
-		}
-		began, pause = now, c.probePause()
-		c.peer.notify()
-	}
-}
-
-// untilProbe returns how long no probe can be due.
-func (c *connection) untilProbe(now time.Time, pause time.Duration) time.Duration {
-	if _, failing := c.failedProbe(); failing {
-		return min(listen, pause)
-	}
-	return max(pause-c.transport.unanswered(now), time.Millisecond)
-}
-
-// probeAll probes each resource, until no answer arrives in time.
-func (c *connection) probeAll(ctx context.Context) {
-	for resource := 0; resource < int(resources) && c.probeOne(ctx, resource); resource++ {
-	}
-}
-
-// failedProbe returns a resource whose last request by probeOne failed.
-func (c *connection) failedProbe() (resource int, failed bool) {
-	c.peer.registry.mu.RLock()
-	defer c.peer.registry.mu.RUnlock()
-	resource = slices.IndexFunc(c.probing[:], func(err error) bool { return err != nil })
-	return resource, resource >= 0
-}
-
-// probeFailed probes the resources whose last probe failed, until one fails again. One at a time, with
-// the pause after each, a peer that answers again would be Unreachable for half a minute.
-func (c *connection) probeFailed(ctx context.Context) {
-	for last := -1; ; {
-		failed, failing := c.failedProbe()
-		if !failing || failed == last {
-			return
-		}
-		c.probeOne(ctx, failed)
-		last = failed
-	}
-}
-
-// probePause returns probeEvery with jitter: many controllers can have lost one API server at once.
-func (c *connection) probePause() time.Duration {
 	every := c.peer.registry.probeEvery
-	return wait.Jitter(every-every/10, 0.2)
+	for pause := time.Duration(0); ; pause = wait.Jitter(every-every/10, 0.2) { // many controllers can have lost one API server at once
+		for due := false; !due; {
+			left := pause - c.transport.unanswered(time.Now())
+			if c.probing != nil {
+				left = min(pause, probeAgain)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.swapped:
+				due = true
+			case <-time.After(max(left, time.Millisecond)):
+				due = c.probing != nil || c.transport.unanswered(time.Now()) >= pause
+			}
+		}
+		c.probe(ctx)
+	}
 }
 
 // note records whether the API server is silent. Only hear calls it, and nothing else writes these
@@ -202,50 +147,39 @@ func (c *connection) note(quiet time.Duration) {
 
 var errSilent = fmt.Errorf("no data has arrived for %v, not even the answer to a ping", silentAfter)
 
-// probeTimeout is for one answer to a request for one object. A busy API server can need as long.
-const probeTimeout = 10 * time.Second
+const (
+	// probeTimeout is for one answer to a request for one object. A busy API server can need as long.
+	probeTimeout = 10 * time.Second
+	// probeAgain is the pause after a failed probe.
+	probeAgain = 5 * time.Second
+)
 
-// probeOne probes one resource. It returns false if no answer arrived in time.
-func (c *connection) probeOne(ctx context.Context, resource int) bool {
+// probe asks for a slice that does not exist, and records whether this fails. Only keepProbing calls it.
+func (c *connection) probe(ctx context.Context) {
 	began := time.Now()
 	short, cancel := context.WithTimeout(ctx, probeTimeout)
-	err := c.ask(short, resource)
+	err := c.question().Do(short).Error()
 	timedOut := errors.Is(short.Err(), context.DeadlineExceeded)
 	cancel()
 	if err != nil && timedOut {
 		c.transport.closeSilent(began)
 	}
+	if apierrors.IsTooManyRequests(err) {
+		err = nil // A busy API server is not silent.
+	}
 	// A slow answer is no silence while other answers arrive, such as events of a watch.
-	slow := timedOut && c.transport.answered.Load() >= sinceStart(began)
-	if ctx.Err() == nil && !slow {
-		c.peer.registry.mu.Lock()
-		defer c.peer.registry.mu.Unlock()
-		c.probing[resource] = err
+	if slow := timedOut && c.transport.answered.Load() >= sinceStart(began); ctx.Err() != nil || slow {
+		return
 	}
-	return !timedOut
+	c.peer.registry.mu.Lock()
+	c.probing = err
+	c.peer.registry.mu.Unlock()
+	c.peer.notify()
 }
 
-// ask lists a resource, without any object, in the first version that the server supports.
-func (c *connection) ask(ctx context.Context, resource int) error {
-	for _, version := range c.probes[resource] {
-		err := c.probe(version, resource).Do(ctx).Error()
-		if apierrors.IsTooManyRequests(err) {
-			return nil // A busy API server is not silent.
-		}
-		if !apierrors.IsNotFound(err) {
-			return err
-		}
-	}
-	return reflector.ErrAbsent
-}
-
-func (c *connection) probe(version reflector.Version, resource int) *rest.Request {
-	// Version 0 is answered from the API server's cache, without the limit. No object has the name. Of Leases, the account has no right for
-	// another one.
-	namespace, name := "", "none.clusterset-dns.io"
-	if resource == ofMember {
-		namespace, name = c.namespace, member.Name
-	}
-	return version.Client.Get().Resource(resourceNames[resource]).NamespaceIfScoped(namespace, namespace != "").
-		Param("fieldSelector", "metadata.name="+name).Param("resourceVersion", "0").MaxRetries(0)
+// question is a request that costs an API server next to nothing, for which the account has the right.
+func (c *connection) question() *rest.Request {
+	// Version 0 is answered from the API server's cache, without the limit. No object has the name.
+	return c.probes[ofSlices][0].Client.Get().Resource(resourceNames[ofSlices]).Param("fieldSelector", "metadata.name=none.clusterset-dns.io").
+		Param("resourceVersion", "0").MaxRetries(0)
 }

@@ -1,43 +1,38 @@
 package peers
 
 import (
-	"errors"
+	"context"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
 )
 
-// TestUntilLook: the next look is when a peer that answers could first be suspected, and the next probe when it has to be probed.
+// TestUntilLook: the next look is when a peer that answers could first be suspected.
 func TestUntilLook(t *testing.T) {
 	now := time.Now()
-	const probeEvery = 30 * time.Second
 	for _, test := range []struct {
 		name                     string
 		pings, suspected, silent bool
-		failed                   error
-		quiet, unanswered        time.Duration
-		look, probe              time.Duration
+		quiet, look              time.Duration
 	}{
-		{name: "data a second ago", pings: true, quiet: time.Second, unanswered: time.Second, look: suspectAfter - time.Second, probe: probeEvery - time.Second},
-		{name: "only pings are answered", pings: true, unanswered: 29 * time.Second, look: suspectAfter, probe: time.Second},
-		{name: "HTTP/1.1 has no pings", quiet: 20 * time.Second, unanswered: 20 * time.Second, look: suspectAfter, probe: 10 * time.Second},
-		{name: "late already", pings: true, quiet: time.Hour, unanswered: time.Hour, look: time.Millisecond, probe: time.Millisecond},
-		{name: "suspected", pings: true, suspected: true, quiet: time.Hour, look: listen, probe: probeEvery},
-		{name: "silent", pings: true, silent: true, quiet: time.Hour, look: listen, probe: probeEvery},
-		{name: "a probe failed", pings: true, failed: errors.New("refused"), look: suspectAfter, probe: listen},
+		{name: "data a second ago", pings: true, quiet: time.Second, look: suspectAfter - time.Second},
+		{name: "data now", pings: true, look: suspectAfter},
+		{name: "HTTP/1.1 has no pings", quiet: 20 * time.Second, look: suspectAfter},
+		{name: "late already", pings: true, quiet: time.Hour, look: time.Millisecond},
+		{name: "suspected", pings: true, suspected: true, quiet: time.Hour, look: listen},
+		{name: "silent", pings: true, silent: true, quiet: time.Hour, look: listen},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c := &connection{peer: &peer{registry: &Registry{}}, transport: &transport{}, suspected: test.suspected, silent: test.silent}
+			c := &connection{transport: &transport{}, suspected: test.suspected, silent: test.silent}
 			c.transport.pings.Store(test.pings)
 			c.transport.heard.Store(sinceStart(now.Add(-test.quiet)))
-			c.transport.answered.Store(sinceStart(now.Add(-test.unanswered)))
-			c.probing[ofSlices] = test.failed
-			if look, probe := c.untilLook(now), c.untilProbe(now, probeEvery); look != test.look || probe != test.probe {
-				t.Errorf("the next look is in %v, and the next probe in %v, expected in %v and %v", look, probe, test.look, test.probe)
+			if look := c.untilLook(now); look != test.look {
+				t.Errorf("the next look is in %v, expected in %v", look, test.look)
 			}
 		})
 	}
@@ -72,32 +67,62 @@ func TestSilenceIsHeardDuringAProbe(t *testing.T) {
 	}
 }
 
-// TestAPeerThatAnswersAgainIsProbedAtOnce is a regression test: a controller that started while a peer was away took
-// ten seconds for each resource until the peer was connected. A resource that fails again ends the round.
-func TestAPeerThatAnswersAgainIsProbedAtOnce(t *testing.T) {
-	refused := ""
-	l := hostile(t, func(w http.ResponseWriter, r *http.Request) {
-		if refused != "" && strings.HasSuffix(r.URL.Path, refused) {
-			w.WriteHeader(http.StatusForbidden)
-			return
+// TestProbes: over HTTP/1.1, only a request shows a silence. One is sent at the start, when nothing has arrived for a while, soon after a
+// failure, and when the token was replaced. While data arrives, none is.
+func TestProbes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		status := http.StatusOK
+		var asked []time.Duration
+		began := time.Now()
+		l := over(t, func(r *http.Request) (*http.Response, error) {
+			asked = append(asked, time.Since(began).Round(time.Second))
+			if status == 0 {
+				<-r.Context().Done()
+				return nil, r.Context().Err()
+			}
+			return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+		})
+		l.peer.registry.probeEvery = 30 * time.Second
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { defer close(ended); l.keepProbing(ctx) }()
+		expect := func(after time.Duration, least, most int, failed bool) {
+			t.Helper()
+			before := len(asked)
+			<-time.After(after)
+			synctest.Wait()
+			if n := len(asked) - before; n < least || n > most || (l.probing != nil) != failed {
+				t.Errorf("%d probes in %v, at %v, the last one with %v; want %d to %d", n, after, asked, l.probing, least, most)
+			}
 		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = io.WriteString(w, `{"kind":"List","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`)
+		expect(time.Second, 1, 1, false)
+		expect(10*time.Minute, 18, 22, false)
+		for range 100 {
+			l.transport.answered.Store(sinceStart(time.Now()))
+			expect(10*time.Second, 0, 0, false)
+		}
+		l.swapped <- struct{}{}
+		expect(time.Second, 1, 1, false)
+		status = 0
+		expect(time.Minute, 1, 3, true)
+		status = http.StatusTooManyRequests
+		expect(2*probeTimeout, 1, 1, false)
+		status = http.StatusForbidden
+		expect(time.Minute, 5, 13, true)
+		status = http.StatusOK
+		expect(probeAgain, 1, 1, false)
+		cancel()
+		<-ended
 	})
-	fail := func() {
-		for i := range l.probing {
-			l.probing[i] = errors.New("connection refused")
-		}
+}
+
+// over returns a connection whose requests a function answers.
+func over(t *testing.T, answer roundTripper) *connection {
+	t.Helper()
+	r := New(Options{Home: "home", Transport: func(string, func()) http.RoundTripper { return answer }})
+	l, err := newConnection(&peer{registry: r, id: "east", wake: make(chan struct{}, 1)}, target{config: &rest.Config{Host: "https://east"}})
+	if err != nil {
+		t.Fatal(err)
 	}
-	fail()
-	l.probeFailed(t.Context())
-	if failed, failing := l.failedProbe(); failing {
-		t.Errorf("resource %d still counts as failed: %v", failed, l.probing[failed])
-	}
-	fail()
-	refused = "/leases"
-	l.probeFailed(t.Context())
-	if failed, _ := l.failedProbe(); failed != ofMember || !apierrors.IsForbidden(l.probing[failed]) {
-		t.Errorf("resource %d failed with %v; want the Leases, which are forbidden", failed, l.probing)
-	}
+	return l
 }

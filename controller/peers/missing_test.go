@@ -429,7 +429,7 @@ func TestPeerWithAnotherIDKeepsItsExports(t *testing.T) {
 		kube.Eventually(t, "the new connection has read everything", func() error {
 			r.Registry.mu.RLock()
 			defer r.Registry.mu.RUnlock()
-			if p := r.peers[there.id]; p.connection == nil || !p.connection.probed || !p.connection.contents.complete() || len(p.connection.contents.slices.byService[there.name("seen")]) != 1 {
+			if p := r.peers[there.id]; p.connection == nil || !p.connection.contents.complete() || len(p.connection.contents.slices.byService[there.name("seen")]) != 1 {
 				return errors.New("not yet")
 			}
 			return nil

@@ -1,6 +1,8 @@
 package peers
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -62,7 +64,7 @@ func (s Observation) unsettled() bool { return s.Silent || s.Dead }
 // clients of a Service see endpoints disappear and return. After an hour without a loss the count
 // returns to zero.
 const (
-	second      = 1_000_000_000 // as metav1.Duration
+	second      = time.Second
 	firstWait   = 30 * second
 	longestWait = 600 * second
 	forgotten   = 3600 * second
@@ -73,12 +75,7 @@ func (r PeerRecord) wait() metav1.Duration {
 	if r.Returns < 2 {
 		return metav1.Duration{}
 	}
-	wait := metav1.Duration{Duration: firstWait}
-	for n := r.Returns; n > 2 && wait.Duration < longestWait; n-- {
-		wait.Duration *= 2
-	}
-	wait.Duration = min(wait.Duration, longestWait)
-	return wait
+	return metav1.Duration{Duration: min(firstWait<<min(r.Returns-2, 10), longestWait)}
 }
 
 // Observe returns the record after an observation.

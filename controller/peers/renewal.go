@@ -225,7 +225,7 @@ func (c *connection) requestToken(ctx context.Context, old claims) (string, erro
 		return "", fmt.Errorf("the new token cannot be used: %w", err)
 	}
 	// Of several API servers, one may not know yet the key that another one has signed it with.
-	err = c.probe(c.probes[ofMember][0], ofMember).SetHeader("Authorization", "Bearer "+token).Do(ctx).Error()
+	err = c.question().SetHeader("Authorization", "Bearer "+token).Do(ctx).Error()
 	if apierrors.IsUnauthorized(err) {
 		return "", fmt.Errorf("the new token is not accepted: %w", err)
 	}

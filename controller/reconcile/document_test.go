@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -42,7 +43,7 @@ func TestAnUnchangedDocumentIsReadOnce(t *testing.T) {
 			t.Errorf("look %d: %d addresses, %d reads, %v; want %d, %d", i, crd.MaxIPs, server.reads, err, c.want, c.reads)
 		}
 	}
-	if _, err := seen.discover(server, true); err != ErrNoExportCRD {
+	if _, err := seen.discover(server, true); !errors.Is(err, ErrNoExportCRD) {
 		t.Errorf("without ServiceExports: %v", err)
 	}
 }

@@ -136,7 +136,7 @@ func TestCompleteListHasNoPages(t *testing.T) {
 	refused := make(chan error, 100)
 	f, store, _ := followServer(t, func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
-		if query.Get("limit") != "" {
+		if limit := query.Get("limit"); limit != "" && limit != "1" { // one object is the question for the version
 			limited.Add(1)
 		}
 		switch {

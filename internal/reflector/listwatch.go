@@ -32,7 +32,8 @@ var errUnversioned = errors.New("the list has no resourceVersion, so it is not f
 // from a later version then shows nothing until the server has got there, which can take days, and a
 // streamed list that should be at least as new never ends: so it is always of the newest state. A watch
 // from a version that the server has passed again lacks what came before. The question for the version
-// costs one object of a list for each watch that goes on: every few minutes.
+// costs one object of a list for each watch: every few minutes. It also shows at once that a client may watch and may
+// not list. A streamed list needs no right to list, and what comes after it does.
 func Versioned(of cache.ListerWatcher) cache.ListerWatcher {
 	lw := cache.ToListerWatcherWithContext(of)
 	return versioned(lw, func(ctx context.Context) (version string, err error) {
@@ -52,7 +53,8 @@ func versioned(lw cache.ListerWatcherWithContext, version func(context.Context) 
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			if options.SendInitialEvents != nil && *options.SendInitialEvents {
 				options.ResourceVersion = "" // the newest state
-			} else if err := reached(ctx, version, options.ResourceVersion); err != nil {
+			}
+			if err := reached(ctx, version, options.ResourceVersion); err != nil {
 				return nil, final(err)
 			}
 			w, err := lw.WatchWithContext(ctx, options)
@@ -86,11 +88,8 @@ func listVersioned(ctx context.Context, lw cache.ListerWithContext, options meta
 // oneObject is the time for a list of one object.
 const oneObject = 30 * time.Second
 
-// reached returns an error if the server has not reached a version.
+// reached returns an error if the server has not reached a version, or does not say. Any version will do for "" and "0".
 func reached(ctx context.Context, ask func(context.Context) (string, error), version string) error {
-	if version == "" || version == "0" {
-		return nil // any version will do
-	}
 	ctx, cancel := context.WithTimeout(ctx, oneObject)
 	defer cancel()
 	now, err := ask(ctx)

@@ -13,7 +13,10 @@ package reflector
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -147,29 +150,93 @@ func (f *Follower) Run(ctx context.Context) {
 	// Reports replace the reflector's log.
 	ctx = klog.NewContext(ctx, logr.Discard())
 	f.ended = func() bool { return ctx.Err() != nil }
-	backoff, version, found := newBackoff(), 0, false
+	backoff, version := newBackoff(), 0
 	for ctx.Err() == nil {
 		began := time.Now()
 		err := f.reflectors[version].ListAndWatchWithContext(ctx)
 		pause := retryFirst
-		switch contradicted := found && apierrors.IsNotFound(err); {
-		case contradicted:
-			f.tell(ctx, List, err)
-			found, pause = false, backoff.Step()
+		switch {
 		case apierrors.IsNotFound(err):
-			version, found, pause = f.find(ctx)
+			served, fault := f.served(ctx)
+			switch {
+			case errors.Is(fault, ErrAbsent):
+				pause = absentPoll
+			case fault != nil:
+				pause = retryMost
+			case served == version: // the server contradicts itself
+				fault, pause = err, backoff.Step()
+			}
+			if version = served; fault != nil {
+				f.tell(ctx, List, fault)
+			}
 		// The second case is a server that closes the watch at once after each list.
 		case err != nil || time.Since(began) < retryMost:
 			pause = backoff.Step()
 		default:
 			backoff = newBackoff()
 		}
-		found = found && apierrors.IsNotFound(err) // until the next answer only
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
 		}
 	}
+}
+
+// named is an element of a list of discovery. Nothing else of it is decoded: an element of three bytes is a hundred times as large
+// in Kubernetes' own types, and a hostile server can send millions.
+type named struct {
+	Name string `json:"name"`
+}
+
+// served returns the index of the best version of the resource that the server has, or ErrAbsent.
+// One 404 does not prove absence: the server must also list its API groups.
+func (f *Follower) served(ctx context.Context) (version int, err error) {
+	for i, v := range f.resource.Versions {
+		path := "/apis/" + v.String()
+		if v.Group == "" {
+			path = "/api/" + v.Version
+		}
+		var list struct {
+			Resources []named `json:"resources"`
+		}
+		if err := f.discover(ctx, v, path, &list); err != nil && !apierrors.IsNotFound(err) {
+			return i, err
+		}
+		if slices.Contains(list.Resources, named{f.resource.Name}) {
+			return i, nil
+		}
+	}
+	var list struct {
+		Groups []named `json:"groups"`
+	}
+	if err := f.discover(ctx, f.resource.Versions[0], "/apis", &list); err != nil {
+		return 0, err
+	}
+	if !slices.ContainsFunc(list.Groups, func(group named) bool { return group.Name != "" }) {
+		// The client treats a refused list as an empty list.
+		return 0, errors.New("the server lists no API groups")
+	}
+	return 0, ErrAbsent
+}
+
+// maxDiscovery bounds an answer of discovery, in bytes. A thousand API groups take 250 KB.
+const maxDiscovery = 1 << 20
+
+// discover reads an answer of discovery with the client of a version, which bounds it as it bounds a list.
+func (f *Follower) discover(ctx context.Context, with Version, path string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, f.limits.list)
+	defer cancel()
+	text, err := with.Client.Get().AbsPath(path).SetHeader("Accept", "application/json").Do(ctx).Raw()
+	if err != nil {
+		return err
+	}
+	if len(text) > maxDiscovery {
+		return fmt.Errorf("the answer to %s has %d bytes, want at most %d", path, len(text), maxDiscovery)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("the answer to %s is not one of discovery: %w", path, err)
+	}
+	return nil
 }
 
 // tellRequest reports the outcome of a list or watch. It does not report that the server does not
