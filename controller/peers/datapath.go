@@ -159,7 +159,7 @@ func (p *peer) retargetLocked(now time.Time, begins bool) {
 	case p.contents == nil, soon && !begins:
 	case (p.retarget || p.targeted != p.contents) && (begins || p.condition.connected):
 		p.followLocked(now, skipNone)
-	case !p.condition.connected && answers && known.Accepting < known.Targets:
+	case !p.condition.connected && answers && (p.retarget || known.Accepting < known.Targets):
 		p.followLocked(now, p.way.Failed)
 		p.retarget = true // those that fail now are connected to again when the peer can be read
 	}

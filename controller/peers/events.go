@@ -12,53 +12,38 @@ var reasonsOfPath = map[datapath.Verdict]string{
 	datapath.Proven: "DataPathProven", datapath.Unknown: "DataPathUnknown", datapath.Cut: "DataPathCut", datapath.Dead: "DataPathDead",
 }
 
-// announce emits an event and a log line for a new condition, except for Syncing.
+// announce emits an event and a log line for a new reason, except for Syncing, and for a new verdict, which a peer without
+// endpoints to test does not need. It also does so when the renewal of the token begins to fail, and when it works again.
 func (p *peer) announce() {
-	if p.condition.reason == Syncing || p.condition.reason == p.lease.reported {
-		return
+	is, told := &p.condition, &p.lease
+	if is.reason != Syncing && is.reason != told.reported {
+		told.reported = is.reason
+		p.emit(is.reason == Connected, is.reason, is.message)
 	}
-	p.lease.reported = p.condition.reason
-	kind := corev1.EventTypeWarning
-	if p.condition.reason == Connected {
-		kind = corev1.EventTypeNormal
+	if reason := reasonsOfPath[is.path]; reason != "" && is.path != told.reportedPath && (is.path != datapath.Unknown || is.tested) {
+		told.reportedPath = is.path
+		p.emit(is.path == datapath.Proven, reason, is.pathMessage)
 	}
-	p.emit(kind, p.condition.reason, p.condition.message)
+	switch failing := is.tokenMessage != ""; {
+	case failing == told.tokenFailed:
+	case failing:
+		p.emit(false, "TokenNotRenewed", "token: "+is.tokenMessage)
+	case is.tokenExpiry != "":
+		p.emit(true, "TokenRenewed", "the token expires at "+is.tokenExpiry)
+	}
+	told.tokenFailed = is.tokenMessage != ""
 }
 
 // emit emits an event on the Secret of the peer, and a log line.
-func (p *peer) emit(kind, reason, message string) {
+func (p *peer) emit(good bool, reason, message string) {
+	kind := corev1.EventTypeWarning
+	if good {
+		kind = corev1.EventTypeNormal
+	}
 	p.lease.told = p.registry.options.Now()
 	p.registry.options.Log.Info("condition of a peer has changed", "peer", p.id, "reason", reason, "message", message)
 	p.registry.options.Events.Eventf(&corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.registry.options.Namespace, Name: p.id, UID: p.secretUID()},
 	}, nil, kind, reason, "Connect", "%s", message)
-}
-
-// announcePath emits an event for a new verdict. A peer without endpoints to test needs none.
-func (p *peer) announcePath() {
-	verdict := p.condition.path
-	if reasonsOfPath[verdict] == "" || verdict == p.lease.reportedPath || verdict == datapath.Unknown && !p.condition.tested {
-		return
-	}
-	p.lease.reportedPath = verdict
-	kind := corev1.EventTypeWarning
-	if verdict == datapath.Proven {
-		kind = corev1.EventTypeNormal
-	}
-	p.emit(kind, reasonsOfPath[verdict], p.condition.pathMessage)
-}
-
-// announceToken emits an event when the renewal of the token begins to fail, and when it works again.
-func (p *peer) announceToken() {
-	failing := p.condition.tokenMessage != ""
-	switch {
-	case failing == p.lease.tokenFailed:
-		return
-	case failing:
-		p.emit(corev1.EventTypeWarning, "TokenNotRenewed", "token: "+p.condition.tokenMessage)
-	case p.condition.tokenExpiry != "":
-		p.emit(corev1.EventTypeNormal, "TokenRenewed", "the token expires at "+p.condition.tokenExpiry)
-	}
-	p.lease.tokenFailed = failing
 }

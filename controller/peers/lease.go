@@ -6,7 +6,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -211,5 +210,5 @@ func (p *peer) leaseTrouble(ctx context.Context, what string, err error) {
 	}
 	p.lease.troubled = true
 	p.registry.options.Log.Error(err, what+", retrying", "peer", p.id)
-	p.emit(corev1.EventTypeWarning, "LeaseNotWritten", harmless(fmt.Sprintf("%s: %v", what, err)))
+	p.emit(false, "LeaseNotWritten", harmless(fmt.Sprintf("%s: %v", what, err)))
 }

@@ -258,8 +258,6 @@ func (p *peer) publish(ctx context.Context) time.Duration {
 		return left
 	}
 	p.announce()
-	p.announcePath()
-	p.announceToken()
 	if !p.lease.loaded { // A write would replace the record that could not be read.
 		return retryAfter
 	}

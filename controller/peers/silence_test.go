@@ -2,12 +2,15 @@ package peers
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/clusterset-dns/multicluster/controller/datapath"
+	"github.com/clusterset-dns/multicluster/test/kube"
 )
 
 // connectingToAll connects to the pods that have the endpoint.
@@ -147,4 +150,43 @@ func TestEndpointsAreChosenWhenASilenceBegins(t *testing.T) {
 	if said := r.said(foo); said != there.id {
 		t.Errorf("foo is reported by %q", said)
 	}
+}
+
+// A peer whose controller is silent is read nevertheless: the endpoints of new pods are tested before the former ones end, so that these
+// do not look like its death.
+func TestNewPodsOfAPeerThatIsCutOffAreTested(t *testing.T) {
+	t.Parallel()
+	there := newCluster(t, &east, "own")
+	there.export("v1beta1", "foo")
+	fresh := serve(t, there, "10.1.0.3", "10.1.0.4")
+	former := serve(t, there, "10.1.0.1", "10.1.0.2")
+	var asked sync.Map
+	r := newPlace(t).read(t, timeout(time.Hour), connectingToAll(former, fresh), func(o *Options) {
+		connect := o.Connect
+		o.ProbeInterval, o.Connect = 3*time.Second, func(ctx context.Context, at datapath.Target) (bool, error) {
+			asked.Store(at, true)
+			return connect(ctx, at)
+		}
+	})
+	there.beats("1")
+	r.join(there.id, kubeconfig(t, there.config))
+	r.beatIs(there.id, "1")
+	r.finds(there.id, datapath.Proven)
+	r.pass(there.id, muteAfter)
+	r.is(there.id, ControllerSilent)
+	r.finds(there.id, datapath.Cut)
+
+	hasEndpoints(t, there, "10.1.0.3", "10.1.0.4")
+	kube.Eventually(t, "the new endpoints are tested", func() error {
+		for at := range fresh.each {
+			if _, is := asked.Load(at); !is {
+				return fmt.Errorf("%v is not", at)
+			}
+		}
+		return nil
+	})
+	former.fail(t)
+	since := r.clock.now()
+	r.answers(there.id, since)
+	r.finds(there.id, datapath.Cut)
 }
