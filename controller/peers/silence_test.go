@@ -168,9 +168,9 @@ func TestNewPodsOfAPeerThatIsCutOffAreTested(t *testing.T) {
 			return connect(ctx, at)
 		}
 	})
-	there.beats("1")
+	there.beats(1)
 	r.join(there.id, kubeconfig(t, there.config))
-	r.beatIs(there.id, "1")
+	r.beatIs(there.id, 1)
 	r.finds(there.id, datapath.Proven)
 	r.pass(there.id, muteAfter)
 	r.is(there.id, ControllerSilent)
