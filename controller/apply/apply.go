@@ -12,6 +12,7 @@ package apply
 import (
 	"context"
 	"errors"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
@@ -33,6 +35,11 @@ type Writer struct {
 	// Written is called for each object that was created or changed for a name, with its new
 	// resourceVersion. It can be nil.
 	Written func(of types.NamespacedName, object client.Object)
+	// Contested are the fields of this name that another writer sets back, and Now is the time. News is
+	// called with those that begin to be left alone.
+	Contested *contested.Memory
+	Now       time.Time
+	News      func([]contested.Field)
 	// Deleting is called with each slice before the slice is deleted; the slice has its current
 	// labels. The function that Deleting returns is called with the outcome. It can be nil.
 	Deleting func(slice *discoveryv1.EndpointSlice) (done func(error))
@@ -100,11 +107,28 @@ func exactly(obj client.Object) client.Preconditions {
 }
 
 func (w *Writer) patch(ctx context.Context, st observed.State, old, edited client.Object) error {
-	return wrap(w.written(st, edited, old.GetResourceVersion(), w.Client.Patch(ctx, edited, difference(old))), "patch", old)
+	return w.count(st, old, edited, "patch", func(patch client.Patch) error { return w.Client.Patch(ctx, edited, patch) })
 }
 
 func (w *Writer) patchStatus(ctx context.Context, st observed.State, old, edited client.Object) error {
-	return wrap(w.written(st, edited, old.GetResourceVersion(), w.Status.Status().Patch(ctx, edited, difference(old))), "patch the status of", old)
+	return w.count(st, old, edited, "patch the status of", func(patch client.Patch) error { return w.Status.Status().Patch(ctx, edited, patch) })
+}
+
+// count sends a patch, and counts the writes of its fields.
+func (w *Writer) count(st observed.State, old, edited client.Object, verb string, send func(client.Patch) error) error {
+	fields := contested.Of(old, edited) // the answer overwrites edited
+	err := send(difference(old))
+	switch {
+	case err != nil:
+	case edited.GetResourceVersion() != old.GetResourceVersion():
+		w.News(w.Contested.Wrote(fields, w.Now))
+	case len(fields) > 0:
+		w.News(w.Contested.NoEffect(fields, w.Now))
+		err = ErrHeld
+	default:
+		err = errNoEffect
+	}
+	return wrap(w.written(st, edited, old.GetResourceVersion(), err), verb, old)
 }
 
 func difference(old client.Object) client.Patch {

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 )
 
@@ -25,7 +24,10 @@ var (
 	// each IP family. While a slice of the other address type has the name, an empty slice of the
 	// leak's address type cannot be created under it.
 	errOtherType = errors.New("an EndpointSlice of this name has the other address type: delete it")
-	// errNoEffect means that the API server accepted a write and nothing changed.
+	// ErrHeld means that the API server accepted a write and nothing changed: it does not know the fields, or
+	// a webhook sets them. They are held from now on.
+	ErrHeld = errors.New("a write had no effect")
+	// errNoEffect means the same of a write that is never held.
 	errNoEffect = errors.New("the API server or a webhook has undone the change")
 	// errForeignSlice means that a slice of another owner has the name that a slice of the
 	// controller needs.
@@ -58,29 +60,12 @@ func (e *RefusedError) Error() string { return e.cause.Error() }
 
 func (e *RefusedError) Unwrap() error { return e.cause }
 
-// NoEffectError is a write that the API server accepted and that changed nothing: the API server
-// does not know the field, or a webhook sets it.
-type NoEffectError struct{ Fields contested.Fields }
-
-func (e *NoEffectError) Error() string {
-	return fmt.Sprintf("a write of %d fields had no effect", len(e.Fields))
-}
-
 // EvictionError means that all writes were made except that an unexpected slice could not be
 // deleted, or a leak could not be repaired.
 type EvictionError struct{ error }
 
 // Unwrap returns the cause: ErrStale, or the API server's error.
 func (e *EvictionError) Unwrap() error { return e.error }
-
-// hadEffect returns the error of a patch, or a NoEffectError if the API server accepted the patch
-// and left the object unchanged.
-func hadEffect(err error, old, answer client.Object, fields contested.Fields) error {
-	if err == nil && answer.GetResourceVersion() == old.GetResourceVersion() && len(fields) > 0 {
-		return &NoEffectError{fields}
-	}
-	return err
-}
 
 // wrap adds the verb and the object to an error, and marks the errors which mean that the plan was
 // made from a stale object.

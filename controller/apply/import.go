@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
-
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
@@ -44,25 +42,16 @@ func (w *Writer) exportStatus(ctx context.Context, st observed.State, c diff.Cha
 	if c.ExportStatus == nil {
 		return nil
 	}
-	edit := c.ExportStatus
-	fields := (&diff.Changes{ExportStatus: edit}).Written()
-	return hadEffect(w.patchStatus(ctx, st, edit.Old, edit.New), edit.Old, edit.New, fields)
+	return w.patchStatus(ctx, st, c.ExportStatus.Old, c.ExportStatus.New)
 }
 
 func (w *Writer) importAndStatus(ctx context.Context, st observed.State, c diff.Changes) error {
 	switch {
 	case c.Import != nil:
-		return w.patchImport(ctx, st, c.Import)
+		return importRefused(w.patch(ctx, st, c.Import.Old, c.Import.New))
 	case c.ImportStatus != nil:
-		edit := c.ImportStatus
-		fields := (&diff.Changes{ImportStatus: edit}).Written()
-		return hadEffect(w.patchStatus(ctx, st, edit.Old, edit.New), edit.Old, edit.New, fields)
+		return w.patchStatus(ctx, st, c.ImportStatus.Old, c.ImportStatus.New)
 	default:
 		return nil
 	}
-}
-
-func (w *Writer) patchImport(ctx context.Context, st observed.State, edit *diff.Edit[*mcsv1beta1.ServiceImport]) error {
-	fields := (&diff.Changes{Import: edit}).Written()
-	return importRefused(hadEffect(w.patch(ctx, st, edit.Old, edit.New), edit.Old, edit.New, fields))
 }

@@ -2,6 +2,7 @@ package apply
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -49,30 +50,19 @@ func (w *Writer) service(ctx context.Context, st observed.State, c diff.Changes)
 		if !ours(imp, c.Service.Old) {
 			return fmt.Errorf("patch Service %s: %w", c.Service.Old.Name, errNotOurs)
 		}
-		return w.patchService(ctx, st, c.Service)
+		err := w.patch(ctx, st, c.Service.Old, c.Service.New)
+		if errors.Is(err, errNoEffect) {
+			return &RefusedError{[]observed.Refusal{{Message: errNoEffect.Error()}}, err}
+		}
+		return refused(err)
 	case c.ServiceStatus != nil:
 		if !ours(imp, c.ServiceStatus.Old) {
 			return fmt.Errorf("patch the status of Service %s: %w", c.ServiceStatus.Old.Name, errNotOurs)
 		}
-		fields := (&diff.Changes{ServiceStatus: c.ServiceStatus}).Written()
-		return refused(hadEffect(w.patchStatus(ctx, st, c.ServiceStatus.Old, c.ServiceStatus.New), c.ServiceStatus.Old, c.ServiceStatus.New, fields))
+		return refused(w.patchStatus(ctx, st, c.ServiceStatus.Old, c.ServiceStatus.New))
 	default:
 		return nil
 	}
-}
-
-// patchService returns a NoEffectError or a RefusedError if the API server accepts the patch and
-// leaves the Service unchanged.
-func (w *Writer) patchService(ctx context.Context, st observed.State, edit *diff.Edit[*corev1.Service]) error {
-	// The API server's answer overwrites edit.New, so the fields are computed before the patch.
-	fields := (&diff.Changes{Service: edit}).Written()
-	if err := w.patch(ctx, st, edit.Old, edit.New); err != nil || edit.New.ResourceVersion != edit.Old.ResourceVersion {
-		return refused(err)
-	}
-	if len(fields) > 0 {
-		return &NoEffectError{fields}
-	}
-	return &RefusedError{[]observed.Refusal{{Message: errNoEffect.Error()}}, fmt.Errorf("patch Service %s: %w", edit.Old.Name, errNoEffect)}
 }
 
 // delete deletes only the object of the plan: a Service that was created under the same name in the

@@ -106,7 +106,7 @@ func (w *Writer) remove(ctx context.Context, st observed.State, slice *discovery
 	if len(slice.Finalizers) > 0 {
 		free := slice.DeepCopy()
 		free.Finalizers = nil
-		if err := w.patchSlice(ctx, st, slice, free); err != nil {
+		if err := w.patch(ctx, st, slice, free); err != nil {
 			return err
 		}
 		slice = free
@@ -212,15 +212,7 @@ func ownedAlike(a, b *discoveryv1.EndpointSlice) bool {
 func (w *Writer) slices(ctx context.Context, st observed.State, c diff.Changes) error {
 	var o outcomes
 	for _, edit := range c.Slices {
-		o.note(edit.Old, w.patchSlice(ctx, st, edit.Old, edit.New.DeepCopy()))
+		o.note(edit.Old, w.patch(ctx, st, edit.Old, edit.New.DeepCopy()))
 	}
 	return o.err()
-}
-
-func (w *Writer) patchSlice(ctx context.Context, st observed.State, old, edited *discoveryv1.EndpointSlice) error {
-	err := w.patch(ctx, st, old, edited)
-	if err == nil && edited.ResourceVersion == old.ResourceVersion {
-		err = wrap(errNoEffect, "patch", old)
-	}
-	return err
 }

@@ -6,13 +6,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/datapath"
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/internal/brief"
 )
-
-const conditionProbed = contested.ConditionProbed
 
 // Reasons of the condition EndpointsProbed.
 const (

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/merge"
@@ -55,7 +56,7 @@ func setExport(st observed.State, d desired.Desired, c *diff.Changes) {
 	c.ExportConditions = slices.DeleteFunc(slices.Clone(edited.Status.Conditions), func(c metav1.Condition) bool {
 		return !slices.Contains(exportKinds, c.Type)
 	})
-	if equality.Semantic.DeepEqual(export.Status, edited.Status) || st.Contested.HoldsExport(edited) {
+	if edited, _ = contested.Yield(st.Contested, export, edited); equality.Semantic.DeepEqual(export.Status, edited.Status) {
 		return
 	}
 	c.ExportStatus = &diff.Edit[*mcsv1beta1.ServiceExport]{Old: export, New: edited}

@@ -6,13 +6,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/internal/brief"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
-
-const conditionNativeName = contested.ConditionNativeName
 
 // nativeWanted returns the condition of an import, or nil if its own name is not wanted.
 func nativeWanted(n desired.Native) *metav1.Condition {

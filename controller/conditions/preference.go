@@ -10,14 +10,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/brief"
 )
 
-const conditionPreference = contested.ConditionPreference
+// These are conditions of an import whose clusters have an order, or whose own name leads to other
+// clusters, or whose endpoints stay although their clusters are silent, or are connected to all the
+// time. They are also on an export whose annotations are malformed.
+const (
+	conditionPreference = "ClusterPreference"
+	conditionNativeName = "NativeName"
+	conditionKept       = "EndpointsKept"
+	conditionProbed     = "EndpointsProbed"
+)
 
 // Reasons of the condition ClusterPreference.
 const (
@@ -38,7 +45,7 @@ func setOwn(st observed.State, d desired.Desired, status *mcsv1beta1.ServiceImpo
 		return nil
 	}
 	o := own{st, status}
-	events := slices.Concat(o.set(conditionPreference, preferenceWanted(d.Preferred)), o.set(contested.ConditionKept, keptWanted(d.Kept)), o.set(conditionProbed, probedWanted(d.Checked)))
+	events := slices.Concat(o.set(conditionPreference, preferenceWanted(d.Preferred)), o.set(conditionKept, keptWanted(d.Kept)), o.set(conditionProbed, probedWanted(d.Checked)))
 	if d.Native.Condition.Reason != "" {
 		events = append(events, o.set(conditionNativeName, nativeWanted(d.Native))...)
 	}
@@ -57,17 +64,12 @@ var expected = []string{reasonPreferred, desired.NativeOwnService, desired.Nativ
 // set sets a condition, or removes it if want is nil. It returns an event if the condition has
 // changed, except for a new one that is good.
 func (o own) set(kind string, want *metav1.Condition) []desired.Event {
-	before := slices.Clone(o.status.Conditions)
-	had := meta.FindStatusCondition(before, kind)
+	had := meta.FindStatusCondition(slices.Clone(o.status.Conditions), kind)
 	if want == nil {
 		meta.RemoveStatusCondition(&o.status.Conditions, kind)
 	} else {
 		want.Type, want.ObservedGeneration, want.LastTransitionTime = kind, o.Import.Generation, o.Now
 		meta.SetStatusCondition(&o.status.Conditions, *want)
-	}
-	if o.Contested.HoldsCondition(kind, o.status) {
-		o.status.Conditions = before
-		return nil
 	}
 	if want == nil || had != nil && had.Reason == want.Reason && had.Message == want.Message || had == nil && slices.Contains(expected, want.Reason) {
 		return nil

@@ -106,13 +106,16 @@ func syncUnmanaged(b builder) Desired {
 func updateImport(b builder) Desired {
 	original := b.Import
 	known := len(b.missing) == 0 && b.ImportRefused == ""
-	yields := known && b.takeShape()
-	known = known && !yields
-	status := sharedStatus(b)
+	var held []contested.Field
 	if known {
+		held = b.takeShape()
+	}
+	notes := b.heldNotes(held)
+	status := sharedStatus(b)
+	if known && len(notes) == 0 {
 		b.families = b.merged.Families
 	} else {
-		b.merged = frozen(b.merged, original)
+		b.merged = frozen(b.merged, b.Import)
 	}
 	b.owned = true
 	d := ofImport(b)
@@ -125,27 +128,19 @@ func updateImport(b builder) Desired {
 	d.publish(b)
 	d.Preferred = b.prefer(&d.Slices)
 	d.Status, d.Kept = status, b.kept
-	d.Notes = append(d.Notes, append(b.othersSlices(), b.malformedProbe()...)...)
-	if yields {
-		d.Notes = append(d.Notes, b.Contested.Note(contested.FieldImport))
-	}
+	d.Notes = slices.Concat(d.Notes, b.othersSlices(), b.malformedProbe(), notes)
 	d.Native = b.native()
 	d.Retry = d.Retry || b.ImportRefused != "" || d.Native.Retry
 	return d
 }
 
-// takeShape changes the import to the shape that the clusterset gives it. If another writer keeps
-// setting that shape back, takeShape leaves the import unchanged and returns true.
-func (b *builder) takeShape() (yields bool) {
-	original := b.Import
-	shaped := original.DeepCopy()
+// takeShape changes the import to the shape that the clusterset gives it, except the fields that it returns:
+// they are left to another writer at present.
+func (b *builder) takeShape() (held []contested.Field) {
+	shaped := b.Import.DeepCopy()
 	b.shape(shaped)
-	b.Contested.YieldMetadata(original, shaped)
-	if b.Contested.HoldsShape(original, shaped) {
-		return true
-	}
-	b.Import = shaped
-	return false
+	b.Import, held = contested.Yield(b.Contested, b.Import, shaped)
+	return held
 }
 
 // sameButRecord reports whether two versions of an import are equal apart from the records. Nothing

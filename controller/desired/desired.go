@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,8 +47,8 @@ type Desired struct {
 	Notes []string
 	// Events are emitted with the edit of the import.
 	Events []Event
-	// YieldsIPs means that ips are left to another writer at present.
-	YieldsIPs bool
+	// HeldIPs is the text of the wanted ips, if ips are left to another writer at present.
+	HeldIPs string
 	// Retry means that the cause can disappear without a change of any watched object (a quota, an
 	// address range).
 	Retry bool
@@ -158,18 +159,24 @@ func (b builder) awaited(slice *discoveryv1.EndpointSlice) string {
 	return ""
 }
 
-// setImport sets the edited import, without the values that are left to another writer at present.
-// nil and empty are equal: neither is written.
+// setImport sets the edited import, without the fields that are left to another writer at present.
 func (d *Desired) setImport(b builder, edited *mcsv1beta1.ServiceImport) {
-	old := b.Import
-	switch sameIPs := slices.Equal(old.Spec.IPs, edited.Spec.IPs); {
-	case !sameIPs && b.Contested.HoldsIPs(edited.Spec.IPs):
-		edited.Spec.IPs, edited.Spec.IPFamilies = old.Spec.IPs, old.Spec.IPFamilies
-		d.YieldsIPs = true
-	case sameIPs && !slices.Equal(old.Spec.IPFamilies, edited.Spec.IPFamilies) && b.Contested.HoldsIPFamilies(edited.Spec.IPFamilies):
-		edited.Spec.IPFamilies = old.Spec.IPFamilies
-		d.Notes = append(d.Notes, b.Contested.Note(contested.FieldIPFamilies))
+	left, held := contested.Yield(b.Contested, b.Import, edited)
+	for _, field := range held {
+		if field.IPs() {
+			d.HeldIPs = fmt.Sprintf("%q", edited.Spec.IPs)
+		}
 	}
-	b.Contested.YieldMetadata(old, edited)
-	d.Import = edited
+	d.Import, d.Notes = left, append(d.Notes, b.heldNotes(held)...)
+}
+
+// heldNotes returns the notes on fields that are left to another writer at present. Labels and annotations
+// have none, and ips have a reason of their own.
+func (b builder) heldNotes(held []contested.Field) (notes []string) {
+	for _, field := range held {
+		if !field.InMetadata() && !field.IPs() {
+			notes = append(notes, b.Contested.Note(field))
+		}
+	}
+	return notes
 }

@@ -98,7 +98,8 @@ func syncOwned(b builder) Desired {
 	a := readAddresses(b.State, ServiceAddresses(svc))
 	w := readService(b, a)
 	wanted, fault := syncService(b.State, a, w)
-	w.notes = append(w.notes, b.Contested.YieldService(svc, wanted)...)
+	wanted, held := contested.Yield(b.Contested, svc, wanted)
+	w.notes = append(w.notes, b.heldNotes(held)...)
 	r, refused := refusedWhole(b.Refused)
 	refusal := ""
 	if refused {
@@ -121,8 +122,8 @@ func (w *desiredService) ingress(b builder, svc *corev1.Service) *corev1.Service
 	if status == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
 	}
-	if b.Contested.HoldsIngress(status) {
-		w.notes = append(w.notes, b.Contested.Note(contested.FieldIngress))
+	if _, held := contested.Yield(b.Contested, svc, status); len(held) > 0 {
+		w.notes = append(w.notes, b.heldNotes(held)...)
 		return nil
 	}
 	return status

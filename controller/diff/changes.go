@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/datapath"
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/digest"
@@ -16,27 +15,6 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
-
-// Written returns the contestable fields that the changes set, each with its value.
-func (c *Changes) Written() contested.Fields {
-	written := contested.Fields{}
-	if c.Import != nil {
-		written.AddImport(c.Import.Old, c.Import.New)
-	}
-	if c.ImportStatus != nil {
-		written.AddImportStatus(c.ImportStatus.Old, c.ImportStatus.New)
-	}
-	if c.ExportStatus != nil {
-		written.AddExportStatus(c.ExportStatus.Old, c.ExportStatus.New)
-	}
-	if c.ServiceStatus != nil {
-		written.AddServiceStatus(c.ServiceStatus.Old, c.ServiceStatus.New)
-	}
-	if c.Service != nil {
-		written.AddService(c.Service.Old, c.Service.New)
-	}
-	return written
-}
 
 // Move is a slice whose content is not known here. The slice is copied under another name, with the
 // label of another Service, and then deleted.

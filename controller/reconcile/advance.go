@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -30,27 +31,25 @@ const mostSteps = 4
 // pass is one reconcile of a name.
 type pass struct {
 	*serviceReconciler
-	key   types.NamespacedName
-	state observed.State
-	again time.Duration // until the next gather if nothing else happens; 0 for never
-	steps int
+	key       types.NamespacedName
+	state     observed.State
+	again     time.Duration // until the next gather if nothing else happens; 0 for never
+	steps     int
+	contested *contested.Memory
 }
 
 // write makes the writes of a plan. It returns the objects that the API server answered with.
 func (p *pass) write(ctx context.Context, changes *diff.Changes) (answers []client.Object, err error) {
 	w := *p.writer
+	w.Contested, w.Now, w.News = p.contested, p.now(), func(fields []contested.Field) { p.report(ctx, p.state, fields) }
 	w.Written = func(of types.NamespacedName, object client.Object) {
 		p.writer.Written(of, object)
 		answers = append(answers, object)
 	}
-	fields := changes.Written() // before Do replaces the wanted objects by the answers
 	cautious := p.refusals.Over(w.Client, p.now())
 	w.Client = cautious
 	err = w.Do(ctx, p.state, *changes)
 	p.again = sooner(p.again, cautious.Next)
-	if allWritten(err) {
-		p.report(ctx, p.state, p.contests.wrote(p.key, fields, p.now()))
-	}
 	return answers, err
 }
 

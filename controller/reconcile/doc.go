@@ -10,7 +10,6 @@
 //	gather.go        reads everything that belongs to one name, from the caches
 //	clusterset.go    the exports of all clusters under a name, and their changes
 //	expected.go      writes that the caches do not show yet
-//	contests.go      fields that another writer keeps reverting
 //	associations.go  slices that kube-proxy may still use
 //	sliceevents.go   the events of slices
 //	enqueue.go       the names that an event affects, and the indices for them

@@ -58,18 +58,14 @@ func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName
 		}
 	}
 	var pause time.Duration
-	g.Contested, pause = r.contests.of(key, r.now())
+	g.Contested, pause = r.contestedOf(key).Held(r.now())
 	g.again = sooner(g.again, pause)
-	if g.Clusterset == nil || g.Clusterset.Export == nil {
-		r.contests.gone(key, ofExport)
-	}
 	g.Former, pause = r.formers.of(key, g.Import, r.now())
 	g.again = sooner(g.again, pause)
 	if g.Owned, err = r.owned(ctx, key); err != nil {
 		return nil, err
 	}
 	if g.Import == nil {
-		r.contests.gone(key, ofImport)
 		return g, nil
 	}
 	g.ReadyByOthers = readyByOthers(g.Import)

@@ -7,8 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-
-	"github.com/clusterset-dns/multicluster/controller/contested"
 )
 
 var buildInfo = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -34,16 +32,27 @@ var importDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
 }, []string{"kind"})
 
-// contestedFields has the kinds of contested.Field in its label, which are few.
+// contestedFields has contested.Field.Label in its label, of which there are few.
 var contestedFields = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "multicluster_contested_fields_total",
 	Help: "Fields that another writer or the API server kept setting back, counted once per field, name and episode.",
 }, []string{"field"})
 
+// usuallyContested are the fields that other writers are known to set back.
+var usuallyContested = []string{
+	"spec.ips of the ServiceImport", "spec.ipFamilies of the ServiceImport", "spec.type of the ServiceImport", "spec.ports of the ServiceImport",
+	"label of the ServiceImport", "annotation of the ServiceImport", "status.clusters of the ServiceImport",
+	"condition Ready of the ServiceImport", "condition ClusterPreference of the ServiceImport", "condition NativeName of the ServiceImport",
+	"condition EndpointsKept of the ServiceImport", "condition EndpointsProbed of the ServiceImport",
+	"condition Valid of the ServiceExport", "condition Ready of the ServiceExport", "condition Conflict of the ServiceExport",
+	"spec.ports of the derived Service", "spec.sessionAffinity of the derived Service", "spec.internalTrafficPolicy of the derived Service", "spec.trafficDistribution of the derived Service",
+	"spec.ipFamilyPolicy of the derived Service", "spec.type of the derived Service", "status.loadBalancer of the derived Service",
+}
+
 func init() {
 	metrics.Registry.MustRegister(buildInfo, serviceImports, serviceExports, readyEndpoints, importDuration, contestedFields)
-	for _, kind := range contested.Kinds() {
-		contestedFields.WithLabelValues(kind) // a counter that begins with 1 has no increase
+	for _, field := range usuallyContested {
+		contestedFields.WithLabelValues(field) // a counter that begins with 1 has no increase
 	}
 	for _, kind := range []string{"export", "endpoints"} {
 		importDuration.WithLabelValues(kind)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +19,8 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/apply"
+	"github.com/clusterset-dns/multicluster/controller/contested"
+	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/plan"
@@ -55,7 +58,7 @@ type serviceReconciler struct {
 	exports    exportTally
 	expected   expected
 	refusals   apply.Refusals
-	contests   contests
+	contests   sync.Map // key -> *contested.Memory
 	// associations are the slices that kube-proxy may still use.
 	associations associations
 	stale        sync.Map // names whose last plan was stale: key -> time.Duration until the next
@@ -79,11 +82,11 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	p := pass{serviceReconciler: r, key: request.NamespacedName, state: gathered.State, again: gathered.again}
+	p := pass{serviceReconciler: r, key: request.NamespacedName, state: gathered.State, again: gathered.again, contested: r.contestedOf(request.NamespacedName)}
 	for range attempts {
 		changes := plan.Plan(p.state)
 		answers, err := p.write(ctx, &changes)
-		if r.learn(ctx, p.key, &p.state, err) {
+		if r.learn(p.key, &p.state, err) {
 			log.FromContext(ctx).V(1).Info("refused, planning again", "error", err)
 			p.take(answers) // what was written before the refusal, so that it is not written again from an older version
 			continue
@@ -118,15 +121,15 @@ func sooner(a, b time.Duration) time.Duration {
 
 // learn adds a refusal to the state. It returns false for any other outcome, and for a refusal that
 // the state already contains.
-func (r *serviceReconciler) learn(ctx context.Context, key types.NamespacedName, state *observed.State, err error) bool {
-	service, imp, slices, noEffect := new(apply.RefusedError), new(apply.ImportRefusedError), apply.SlicesRefusedError{}, new(apply.NoEffectError)
+func (r *serviceReconciler) learn(key types.NamespacedName, state *observed.State, err error) bool {
+	service, imp, slices := new(apply.RefusedError), new(apply.ImportRefusedError), apply.SlicesRefusedError{}
 	native := new(apply.NativeRefusedError)
 	switch {
 	case errors.As(err, &native):
 		state.Native.Refused = append(state.Native.Refused, native.Refusals...)
 		state.KeepTrying = r.patient(key, native.Refusals)
-	case errors.As(err, &noEffect):
-		r.learnNoEffect(ctx, key, state, noEffect)
+	case errors.Is(err, apply.ErrHeld):
+		state.Contested, _ = r.contestedOf(key).Held(r.now())
 	case errors.As(err, &service):
 		state.Refused = append(state.Refused, service.Refusals...)
 		state.KeepTrying = r.patient(key, service.Refusals)
@@ -217,6 +220,28 @@ func (r *serviceReconciler) tally(key types.NamespacedName, state observed.State
 	}
 	if r.clusterset != nil && changes.CreateImport != nil {
 		r.clusterset.introduced(state.Clusterset.Members)
+	}
+}
+
+// contestedOf returns what is known of the contested fields of a name.
+func (r *serviceReconciler) contestedOf(key types.NamespacedName) *contested.Memory {
+	m, _ := r.contests.LoadOrStore(key, new(contested.Memory))
+	return m.(*contested.Memory)
+}
+
+// report counts, logs and emits an event for each contested field.
+func (r *serviceReconciler) report(ctx context.Context, state observed.State, fields []contested.Field) {
+	for _, field := range fields {
+		contestedFields.WithLabelValues(field.Label()).Inc()
+		log.FromContext(ctx).Info("another writer or the API server reverts a field; leaving it alone for some minutes", "field", field)
+		event := desired.Event{Type: corev1.EventTypeWarning, Reason: desired.ReasonContested,
+			Message: field.String() + ": another writer, a webhook or the API server reverts this field, so the controller leaves it alone for some minutes. " +
+				"Find the other writer with kubectl get --show-managed-fields, and stop it"}
+		if field.Kind == "ServiceExport" {
+			r.writer.Tell(state.Clusterset.Export, event)
+		} else {
+			r.writer.Tell(state.Import, event)
+		}
 	}
 }
 
