@@ -16,7 +16,6 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,9 +31,9 @@ type Writer struct {
 	Status client.StatusClient
 	Live   client.Reader
 	Events events.EventRecorder
-	// Written is called for each object that was created or changed for a name, with its new
-	// resourceVersion. It can be nil.
-	Written func(of types.NamespacedName, object client.Object)
+	// Written is called for each object that was created or changed, with its new resourceVersion. It can
+	// be nil.
+	Written func(object client.Object)
 	// Contested are the fields of this name that another writer sets back, and Now is the time. News is
 	// called with those that begin to be left alone.
 	Contested *contested.Memory
@@ -89,14 +88,14 @@ func (w *Writer) Tell(of runtime.Object, all ...desired.Event) {
 	}
 }
 
-func (w *Writer) createObject(ctx context.Context, st observed.State, object client.Object) error {
-	return w.written(st, object, "", w.Client.Create(ctx, object))
+func (w *Writer) createObject(ctx context.Context, object client.Object) error {
+	return w.written(object, "", w.Client.Create(ctx, object))
 }
 
 // written calls Written if the write changed the object, and returns err.
-func (w *Writer) written(st observed.State, object client.Object, before string, err error) error {
+func (w *Writer) written(object client.Object, before string, err error) error {
 	if err == nil && w.Written != nil && object.GetResourceVersion() != before {
-		w.Written(types.NamespacedName{Namespace: st.Namespace, Name: st.Name}, object)
+		w.Written(object)
 	}
 	return err
 }
@@ -106,16 +105,16 @@ func exactly(obj client.Object) client.Preconditions {
 	return client.Preconditions{UID: &uid, ResourceVersion: &version}
 }
 
-func (w *Writer) patch(ctx context.Context, st observed.State, old, edited client.Object) error {
-	return w.count(st, old, edited, "patch", func(patch client.Patch) error { return w.Client.Patch(ctx, edited, patch) })
+func (w *Writer) patch(ctx context.Context, old, edited client.Object) error {
+	return w.count(old, edited, "patch", func(patch client.Patch) error { return w.Client.Patch(ctx, edited, patch) })
 }
 
-func (w *Writer) patchStatus(ctx context.Context, st observed.State, old, edited client.Object) error {
-	return w.count(st, old, edited, "patch the status of", func(patch client.Patch) error { return w.Status.Status().Patch(ctx, edited, patch) })
+func (w *Writer) patchStatus(ctx context.Context, old, edited client.Object) error {
+	return w.count(old, edited, "patch the status of", func(patch client.Patch) error { return w.Status.Status().Patch(ctx, edited, patch) })
 }
 
 // count sends a patch, and counts the writes of its fields.
-func (w *Writer) count(st observed.State, old, edited client.Object, verb string, send func(client.Patch) error) error {
+func (w *Writer) count(old, edited client.Object, verb string, send func(client.Patch) error) error {
 	fields := contested.Of(old, edited) // the answer overwrites edited
 	err := send(difference(old))
 	switch {
@@ -128,7 +127,7 @@ func (w *Writer) count(st observed.State, old, edited client.Object, verb string
 	default:
 		err = errNoEffect
 	}
-	return wrap(w.written(st, edited, old.GetResourceVersion(), err), verb, old)
+	return wrap(w.written(edited, old.GetResourceVersion(), err), verb, old)
 }
 
 func difference(old client.Object) client.Patch {

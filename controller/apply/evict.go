@@ -53,7 +53,7 @@ func (w *Writer) evictFrom(ctx context.Context, st observed.State, c diff.Change
 		if takenBack { // The controller owns the slice, and the slice has lost its labels.
 			continue
 		}
-		gone, err := w.evictSlice(ctx, st, slice, now)
+		gone, err := w.evictSlice(ctx, slice, now)
 		failed = append(failed, err)
 		if gone {
 			evicted = append(evicted, slice.Name)
@@ -89,7 +89,7 @@ func (w *Writer) stillOurs(ctx context.Context, st observed.State, of *corev1.Se
 }
 
 // evictSlice deletes a slice if it is still the slice of the plan and still unexpected.
-func (w *Writer) evictSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice, now *served) (gone bool, err error) {
+func (w *Writer) evictSlice(ctx context.Context, slice *discoveryv1.EndpointSlice, now *served) (gone bool, err error) {
 	live := new(discoveryv1.EndpointSlice)
 	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(slice), live); {
 	case apierrors.IsNotFound(err):
@@ -99,7 +99,7 @@ func (w *Writer) evictSlice(ctx context.Context, st observed.State, slice *disco
 	case live.UID != slice.UID || !ownership.Unexpected(live, now.imp, now.svc):
 		return false, nil
 	}
-	source, err := w.deleteSource(ctx, now.svc, live), w.remove(ctx, st, live)
+	source, err := w.deleteSource(ctx, now.svc, live), w.remove(ctx, live)
 	return err == nil, errors.Join(source, err)
 }
 

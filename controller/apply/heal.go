@@ -57,7 +57,7 @@ func (w *Writer) healGone(ctx context.Context, st observed.State, leak observed.
 	if err := w.Client.Create(ctx, empty); err != nil {
 		return wrap(err, "create empty", empty)
 	}
-	return w.remove(ctx, st, empty)
+	return w.remove(ctx, empty)
 }
 
 // healPresent repairs a leak whose slice still exists. The slice has the label and no endpoints for

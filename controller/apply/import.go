@@ -10,11 +10,11 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-func (w *Writer) createImport(ctx context.Context, st observed.State, c diff.Changes) error {
+func (w *Writer) createImport(ctx context.Context, _ observed.State, c diff.Changes) error {
 	if c.CreateImport == nil {
 		return nil
 	}
-	return importRefused(wrap(w.createObject(ctx, st, c.CreateImport.DeepCopy()), "create", c.CreateImport))
+	return importRefused(wrap(w.createObject(ctx, c.CreateImport.DeepCopy()), "create", c.CreateImport))
 }
 
 // deleteImport deletes only the object of the plan, as delete does.
@@ -35,22 +35,22 @@ func (w *Writer) slicesAndImport(ctx context.Context, st observed.State, c diff.
 	if errors.As(err, new(SlicesRefusedError)) {
 		return err // The next plan leaves the refused slices out.
 	}
-	return errors.Join(err, w.importAndStatus(ctx, st, c))
+	return errors.Join(err, w.importAndStatus(ctx, c))
 }
 
-func (w *Writer) exportStatus(ctx context.Context, st observed.State, c diff.Changes) error {
+func (w *Writer) exportStatus(ctx context.Context, _ observed.State, c diff.Changes) error {
 	if c.ExportStatus == nil {
 		return nil
 	}
-	return w.patchStatus(ctx, st, c.ExportStatus.Old, c.ExportStatus.New)
+	return w.patchStatus(ctx, c.ExportStatus.Old, c.ExportStatus.New)
 }
 
-func (w *Writer) importAndStatus(ctx context.Context, st observed.State, c diff.Changes) error {
+func (w *Writer) importAndStatus(ctx context.Context, c diff.Changes) error {
 	switch {
 	case c.Import != nil:
-		return importRefused(w.patch(ctx, st, c.Import.Old, c.Import.New))
+		return importRefused(w.patch(ctx, c.Import.Old, c.Import.New))
 	case c.ImportStatus != nil:
-		return w.patchStatus(ctx, st, c.ImportStatus.Old, c.ImportStatus.New)
+		return w.patchStatus(ctx, c.ImportStatus.Old, c.ImportStatus.New)
 	default:
 		return nil
 	}

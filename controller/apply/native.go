@@ -29,17 +29,17 @@ func (e *NativeRefusedError) Error() string { return e.cause.Error() }
 func (e *NativeRefusedError) Unwrap() error { return e.cause }
 
 // native writes the Service with the import's own name.
-func (w *Writer) native(ctx context.Context, st observed.State, c diff.Changes) error {
+func (w *Writer) native(ctx context.Context, _ observed.State, c diff.Changes) error {
 	switch n := c.Native; {
 	case n.Apply != nil:
-		return nativeRefused(w.applyNative(ctx, st, n))
+		return nativeRefused(w.applyNative(ctx, n))
 	case n.Delete != nil:
 		if !ownership.NativeService(n.Delete) {
 			return fmt.Errorf("delete Service %s: %w", n.Delete.Name, errNotOurs)
 		}
 		return wrap(w.Client.Delete(ctx, n.Delete, exactly(n.Delete)), "delete", n.Delete)
 	case n.Release != nil:
-		return w.release(ctx, st, n.Release)
+		return w.release(ctx, n.Release)
 	}
 	return nil
 }
@@ -48,7 +48,7 @@ func (w *Writer) native(ctx context.Context, st observed.State, c diff.Changes) 
 // fields that it sets: users can apply their own manifest to the Service, with other targetPorts and
 // a selector, and there is no conflict. It reads the Service first, because an apply would also
 // change a user's Service that the cache does not contain yet.
-func (w *Writer) applyNative(ctx context.Context, st observed.State, n diff.Native) error {
+func (w *Writer) applyNative(ctx context.Context, n diff.Native) error {
 	live := new(corev1.Service)
 	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(n.Apply), live); {
 	case apierrors.IsNotFound(err):
@@ -77,7 +77,7 @@ func (w *Writer) applyNative(ctx context.Context, st observed.State, n diff.Nati
 	if applied.ResourceVersion == before {
 		return &NativeRefusedError{[]observed.Refusal{{Message: errNoEffect.Error()}}, fmt.Errorf("apply Service %s: %w", n.Apply.Name, errNoEffect)}
 	}
-	return w.written(st, applied, before, nil)
+	return w.written(applied, before, nil)
 }
 
 // serviceOf returns the fields of a Service that are set.
@@ -106,7 +106,7 @@ func serviceOf(svc *corev1.Service) *corev1ac.ServiceApplyConfiguration {
 
 // release removes the controller's mark from a Service that a user has taken over, and the
 // controller's managed fields: otherwise the user's next apply could conflict with them.
-func (w *Writer) release(ctx context.Context, st observed.State, svc *corev1.Service) error {
+func (w *Writer) release(ctx context.Context, svc *corev1.Service) error {
 	live := new(corev1.Service)
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(svc), live); err != nil {
 		return wrap(err, "read", svc)
@@ -117,7 +117,7 @@ func (w *Writer) release(ctx context.Context, st observed.State, svc *corev1.Ser
 	free := live.DeepCopy()
 	delete(free.Labels, mcs.LabelNativeOf)
 	free.ManagedFields = slices.DeleteFunc(free.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool { return entry.Manager == mcs.ControllerName })
-	return w.patch(ctx, st, live, free)
+	return w.patch(ctx, live, free)
 }
 
 // fieldConflict reports whether another writer owns a field of a Service that is applied.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,14 +19,11 @@ const (
 	firstPause, longestPause = 100 * time.Millisecond, time.Minute
 )
 
-// Refusals are the writes that the API server has refused, over several passes. Until the next try, an equal write gets
-// the same answer without a request. So neither the events of a name nor an answer whose text differs each time, such
-// as one with the ID of the request, cause a request and an edit of a condition each. The zero value has none.
-type Refusals struct {
-	mu    sync.Mutex
-	by    map[[sha256.Size]byte]refusal // by what was sent
-	swept time.Time
-}
+// Refusals are the writes of one name that the API server has refused, over several passes. Until the next try, an
+// equal write gets the same answer without a request. So neither the events of a name nor an answer whose text differs
+// each time, such as one with the ID of the request, cause a request and an edit of a condition each. The zero value has
+// none. Only one pass at a time uses it.
+type Refusals struct{ by map[[sha256.Size]byte]refusal } // by what was sent
 
 // refusal is the last answer to a write, and the time of the next try.
 type refusal struct {
@@ -39,15 +35,20 @@ type refusal struct {
 // Over returns a client that asks Refusals first. Next is the pause until the earliest further try of what it did not
 // send, or was refused, 0 for none.
 func (r *Refusals) Over(w client.Writer, now time.Time) *Cautious {
-	return &Cautious{Writer: w, refusals: r, now: now}
+	// Most refusals end because something else is sent.
+	maps.DeleteFunc(r.by, func(_ [sha256.Size]byte, old refusal) bool { return now.Sub(old.until).Abs() > longestPause })
+	if r.by == nil {
+		r.by = map[[sha256.Size]byte]refusal{}
+	}
+	return &Cautious{Writer: w, by: r.by, now: now}
 }
 
 // Cautious is a client for the writes of one pass.
 type Cautious struct {
 	client.Writer
-	refusals *Refusals
-	now      time.Time
-	Next     time.Duration
+	by   map[[sha256.Size]byte]refusal
+	now  time.Time
+	Next time.Duration
 }
 
 // Create implements client.Writer.
@@ -76,23 +77,26 @@ func (c *Cautious) Apply(ctx context.Context, object runtime.ApplyConfiguration,
 
 // try sends what was not refused a moment ago.
 func (c *Cautious) try(verb string, object client.Object, body func() any, send func() error) error {
-	key, known := [sha256.Size]byte{}, c.refusals.any(c.now)
+	key, known := [sha256.Size]byte{}, len(c.by) > 0
 	if known { // Otherwise nothing has to be computed.
 		key = keyOf(verb, object, body())
-		if left, last := c.refusals.of(key, c.now); left > 0 {
+		last := c.by[key]
+		if left := min(last.until.Sub(c.now), last.pause); left > 0 { // The clock can have been set back.
 			c.wait(left)
-			return last
+			return last.answer
 		}
 	}
 	err := send()
-	if isRefusal(err) {
-		if !known {
-			key = keyOf(verb, object, body())
-		}
-		c.wait(c.refusals.note(key, err, c.now))
-	} else if known {
-		c.refusals.forget(key)
+	if !isRefusal(err) {
+		delete(c.by, key)
+		return err
 	}
+	if !known {
+		key = keyOf(verb, object, body())
+	}
+	pause := min(max(2*c.by[key].pause, firstPause), longestPause)
+	c.by[key] = refusal{err, pause, c.now.Add(pause)}
+	c.wait(pause)
 	return err
 }
 
@@ -118,43 +122,6 @@ func keyOf(verb string, object client.Object, body any) [sha256.Size]byte {
 		name = fmt.Sprintf("%T %s/%s", object, object.GetNamespace(), object.GetName())
 	}
 	return sha256.Sum256(fmt.Appendf(nil, "%s %s %s", verb, name, text))
-}
-
-// any reports whether any write was refused in the last minutes.
-func (r *Refusals) any(now time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.by) > 0 && now.Sub(r.swept).Abs() > longestPause { // Most refusals end because something else is sent.
-		maps.DeleteFunc(r.by, func(_ [sha256.Size]byte, old refusal) bool { return now.Sub(old.until).Abs() > longestPause })
-		r.swept = now
-	}
-	return len(r.by) > 0
-}
-
-// of returns the last answer to a write, and how long it stands.
-func (r *Refusals) of(key [sha256.Size]byte, now time.Time) (left time.Duration, answer error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	last := r.by[key]
-	return min(last.until.Sub(now), last.pause), last.answer // The clock can have been set back.
-}
-
-// note notes a refusal, and returns the pause until the next try.
-func (r *Refusals) note(key [sha256.Size]byte, answer error, now time.Time) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.by == nil {
-		r.by = map[[sha256.Size]byte]refusal{}
-	}
-	pause := min(max(2*r.by[key].pause, firstPause), longestPause)
-	r.by[key] = refusal{answer, pause, now.Add(pause)}
-	return pause
-}
-
-func (r *Refusals) forget(key [sha256.Size]byte) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.by, key)
 }
 
 // isRefusal reports whether the API server answered, and will answer the same again: it found a fault in what was sent, a

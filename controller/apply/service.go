@@ -25,7 +25,7 @@ func (w *Writer) create(ctx context.Context, st observed.State, c diff.Changes) 
 	if err := w.isCurrent(ctx, st); err != nil {
 		return wrap(err, "create", c.Create)
 	}
-	return refused(wrap(w.createObject(ctx, st, c.Create.DeepCopy()), "create", c.Create))
+	return refused(wrap(w.createObject(ctx, c.Create.DeepCopy()), "create", c.Create))
 }
 
 // isCurrent returns ErrStale if the import is not the one that the API server has.
@@ -50,7 +50,7 @@ func (w *Writer) service(ctx context.Context, st observed.State, c diff.Changes)
 		if !ours(imp, c.Service.Old) {
 			return fmt.Errorf("patch Service %s: %w", c.Service.Old.Name, errNotOurs)
 		}
-		err := w.patch(ctx, st, c.Service.Old, c.Service.New)
+		err := w.patch(ctx, c.Service.Old, c.Service.New)
 		if errors.Is(err, errNoEffect) {
 			return &RefusedError{[]observed.Refusal{{Message: errNoEffect.Error()}}, err}
 		}
@@ -59,7 +59,7 @@ func (w *Writer) service(ctx context.Context, st observed.State, c diff.Changes)
 		if !ours(imp, c.ServiceStatus.Old) {
 			return fmt.Errorf("patch the status of Service %s: %w", c.ServiceStatus.Old.Name, errNotOurs)
 		}
-		return refused(w.patchStatus(ctx, st, c.ServiceStatus.Old, c.ServiceStatus.New))
+		return refused(w.patchStatus(ctx, c.ServiceStatus.Old, c.ServiceStatus.New))
 	default:
 		return nil
 	}

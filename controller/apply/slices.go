@@ -23,7 +23,7 @@ func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.C
 	var o outcomes
 	lacking := c.RefusedSlices
 	for _, slice := range c.CreateSlices {
-		err := w.createSlice(ctx, st, slice)
+		err := w.createSlice(ctx, slice)
 		if err != nil {
 			lacking = append(lacking, slice)
 		}
@@ -36,7 +36,7 @@ func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.C
 		if !ownership.SliceIsOurs(edit.Old, st.Import) {
 			return fmt.Errorf("update EndpointSlice %s: %w", edit.Old.Name, errNotOurs)
 		}
-		err := w.updateSlice(ctx, st, edit.New.DeepCopy())
+		err := w.updateSlice(ctx, edit.New.DeepCopy())
 		if err != nil {
 			lacking = append(lacking, edit.New)
 		}
@@ -56,7 +56,7 @@ func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.C
 				continue
 			}
 		}
-		o.note(slice, w.remove(ctx, st, slice))
+		o.note(slice, w.remove(ctx, slice))
 	}
 	return o.err()
 }
@@ -102,11 +102,11 @@ func (o *outcomes) err() error {
 
 // remove removes the finalizers of a slice and deletes it. The controller sets no finalizers on
 // slices. A finalizer of another user would keep the slice for an unlimited time.
-func (w *Writer) remove(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
+func (w *Writer) remove(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
 	if len(slice.Finalizers) > 0 {
 		free := slice.DeepCopy()
 		free.Finalizers = nil
-		if err := w.patch(ctx, st, slice, free); err != nil {
+		if err := w.patch(ctx, slice, free); err != nil {
 			return err
 		}
 		slice = free
@@ -132,10 +132,10 @@ func (w *Writer) move(ctx context.Context, st observed.State, move diff.Move) er
 	if err != nil {
 		return err
 	}
-	if err := w.createSlice(ctx, st, move.Moved(live)); err != nil {
+	if err := w.createSlice(ctx, move.Moved(live)); err != nil {
 		return err
 	}
-	return w.remove(ctx, st, live)
+	return w.remove(ctx, live)
 }
 
 // switchSlice puts a slice on standby, or takes it from standby.
@@ -144,7 +144,7 @@ func (w *Writer) switchSlice(ctx context.Context, st observed.State, one diff.Sw
 	if err != nil {
 		return err
 	}
-	return w.updateSlice(ctx, st, one.Switched(live))
+	return w.updateSlice(ctx, one.Switched(live))
 }
 
 // liveSlice reads a slice of the controller with its content. The error is ErrStale if the slice has
@@ -163,8 +163,8 @@ func (w *Writer) liveSlice(ctx context.Context, st observed.State, slice *discov
 // createSlice creates a slice. If a slice of an import with the same name already exists and the
 // caches do not contain it, createSlice updates it: a user has removed its labels, or the caches
 // are stale.
-func (w *Writer) createSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
-	err := w.createObject(ctx, st, slice.DeepCopy())
+func (w *Writer) createSlice(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
+	err := w.createObject(ctx, slice.DeepCopy())
 	if !apierrors.IsAlreadyExists(err) {
 		return wrap(err, "create", slice)
 	}
@@ -176,7 +176,7 @@ func (w *Writer) createSlice(ctx context.Context, st observed.State, slice *disc
 		return fmt.Errorf("create EndpointSlice %s/%s: %w", slice.Namespace, slice.Name, errForeignSlice)
 	}
 	if live.DeletionTimestamp != nil || ownership.Misassociated(live, slice.Labels[discoveryv1.LabelServiceName]) {
-		if err := w.remove(ctx, st, live); err != nil {
+		if err := w.remove(ctx, live); err != nil {
 			return err
 		}
 		return fmt.Errorf("create EndpointSlice %s again, as it is being deleted, or has a label that must not change: %w", slice.Name, ErrStale)
@@ -186,12 +186,12 @@ func (w *Writer) createSlice(ctx context.Context, st observed.State, slice *disc
 	if ownership.SameSlice(live, edited) {
 		return nil
 	}
-	return w.updateSlice(ctx, st, edited)
+	return w.updateSlice(ctx, edited)
 }
 
-func (w *Writer) updateSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
+func (w *Writer) updateSlice(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
 	before := slice.ResourceVersion
-	err := w.written(st, slice, before, w.Client.Update(ctx, slice))
+	err := w.written(slice, before, w.Client.Update(ctx, slice))
 	if err == nil && slice.ResourceVersion == before {
 		err = errNoEffect
 	}
@@ -209,10 +209,10 @@ func ownedAlike(a, b *discoveryv1.EndpointSlice) bool {
 
 // slices patches the slices of c.Slices. They are many and independent: a failed write of one slice
 // does not block the others.
-func (w *Writer) slices(ctx context.Context, st observed.State, c diff.Changes) error {
+func (w *Writer) slices(ctx context.Context, _ observed.State, c diff.Changes) error {
 	var o outcomes
 	for _, edit := range c.Slices {
-		o.note(edit.Old, w.patch(ctx, st, edit.Old, edit.New.DeepCopy()))
+		o.note(edit.Old, w.patch(ctx, edit.Old, edit.New.DeepCopy()))
 	}
 	return o.err()
 }

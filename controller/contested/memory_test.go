@@ -102,7 +102,7 @@ func TestEdits(t *testing.T) {
 
 	for want, edit := range map[string]struct{ old, edited Object }{
 		"condition Ready of the ServiceImport; label a of the ServiceImport; label b of the ServiceImport; spec.ips of the ServiceImport; status.clusters of the ServiceImport": {imp, changed},
-		"spec.ports of the derived Service; spec.type of the derived Service": {service, own}, // not the label and the selector
+		"spec.ports of the derived Service; spec.type of the derived Service":                                                                                                   {service, own}, // not the label and the selector
 		"":  {external, own},
 		" ": {&discoveryv1.EndpointSlice{}, slice},
 	} {

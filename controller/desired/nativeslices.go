@@ -24,7 +24,7 @@ const defaultPreference = "local, any"
 func (b builder) attached(svc *corev1.Service) (n Native, notes []string) {
 	n.Slices, notes = b.nativeSlices(svc)
 	own := b
-	own.Slices, own.Preference = b.Native.Slices, b.Native.Preference
+	own.Slices, own.Preference = b.Native.Slices, b.NativePreference
 	c := own.clustersOf(n.Slices)
 	if svc != nil { // Otherwise they are what a deleted Service has left behind, and are evicted.
 		c.addLocal(b.Native.Local)

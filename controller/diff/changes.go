@@ -10,7 +10,6 @@ import (
 
 	"github.com/clusterset-dns/multicluster/controller/datapath"
 	"github.com/clusterset-dns/multicluster/controller/desired"
-	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -121,11 +120,8 @@ type Changes struct {
 	Retry bool
 	// RetryAddress means that the recorded addresses were refused and must be requested again.
 	RetryAddress bool
-	// Preference and NativePreference are what the choices between the clusters leave for the next
-	// plan.
-	Preference, NativePreference preference.Memory
-	// Copies are what the next plan needs to leave unchanged slices alone.
-	Copies digest.Copies
+	// Memory is for the next plan.
+	observed.Memory
 	// Again is the time until the state can change by itself, 0 for never.
 	Again time.Duration
 	// Check are the endpoints of other clusters to connect to all the time, by cluster, and whether

@@ -20,8 +20,8 @@ import (
 func Compare(st observed.State, d desired.Desired) Changes {
 	c := Changes{
 		Retry: d.Retry, RetryAddress: d.RetryAddress || d.Native.RetryAddress,
-		Preference: d.Preferred.Choice.Memory, NativePreference: d.Native.Preferred.Choice.Memory, Again: sooner(d.Preferred.Choice.Again, d.Native.Again),
-		Check: d.Checked.Targets, Copies: d.Slices.Copies,
+		Memory: observed.Memory{Preference: d.Preferred.Choice.Memory, NativePreference: d.Native.Preferred.Choice.Memory, Copies: d.Slices.Copies},
+		Again:  sooner(d.Preferred.Choice.Again, d.Native.Again), Check: d.Checked.Targets,
 	}
 	switch imp := st.Import; {
 	case d.Withdrawn:
@@ -39,7 +39,7 @@ func Compare(st observed.State, d desired.Desired) Changes {
 	}
 	c.ofImport(st, d)
 	if d.ImportFirst {
-		return Changes{Import: c.Import, Preference: c.Preference, NativePreference: c.NativePreference, Again: c.Again, Check: c.Check, Copies: c.Copies}
+		return Changes{Import: c.Import, Memory: c.Memory, Again: c.Again, Check: c.Check}
 	}
 	c.ofService(st, d)
 	c.Delete = d.Delete

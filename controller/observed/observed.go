@@ -60,8 +60,6 @@ type Native struct {
 	Slices, Local []*discoveryv1.EndpointSlice
 	// Vacant is how long the name is left alone, because a user's Service was deleted a moment ago.
 	Vacant time.Duration
-	// Preference is what the last choice between the clusters left.
-	Preference preference.Memory
 	// Refused is what the API server has refused of that Service since the state was read.
 	Refused []Refusal
 }
@@ -121,10 +119,7 @@ type State struct {
 	Contested contested.Fields
 	// ReadyByOthers means that another writer has set the import's condition Ready.
 	ReadyByOthers bool
-	// Preference is what the last choice between the clusters left.
-	Preference preference.Memory
-	// Copies are what the last plan left.
-	Copies digest.Copies
+	Memory
 	// KeepTrying means that it is too early to give up the recorded addresses. The API server
 	// releases the address of a deleted Service a moment after the Service is gone, and refuses it
 	// until then.
@@ -133,6 +128,15 @@ type State struct {
 	LastReady metav1.Condition
 	// Now is the time of this plan. It is written to lastTransitionTime.
 	Now metav1.Time
+}
+
+// Memory is what a plan leaves for the next plan of the name.
+type Memory struct {
+	// Preference and NativePreference are the choices between the clusters, for the clusterset's name and
+	// for the own name.
+	Preference, NativePreference preference.Memory
+	// Copies are what is needed to leave unchanged slices alone.
+	Copies digest.Copies
 }
 
 // CRD describes the fields of the served version of the ServiceImport CRD. The API server prunes

@@ -77,7 +77,8 @@ func (n *named) local() []*discoveryv1.EndpointSlice {
 
 func (n *named) state() observed.State {
 	st := n.oneName.state()
-	st.Native = &observed.Native{Allowed: n.allowed, Service: n.services["foo"], Slices: n.attached, Local: n.local(), Preference: n.own}
+	st.Native = &observed.Native{Allowed: n.allowed, Service: n.services["foo"], Slices: n.attached, Local: n.local()}
+	st.NativePreference = n.own
 	if n.user != nil {
 		st.Native.Service = n.user
 	}

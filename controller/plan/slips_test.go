@@ -239,7 +239,7 @@ func TestLeftoverEndpointsDoNotCountAsThisCluster(t *testing.T) {
 	n.services["foo"].CreationTimestamp = n.state().Now
 	st := n.state()
 	st.Native.Local = []*discoveryv1.EndpointSlice{left}
-	st.Native.Preference = Plan(st).NativePreference
+	st.NativePreference = Plan(st).NativePreference
 	st.Now = metav1.NewTime(st.Now.Add(time.Hour)) // The traffic returns to a better entry after a while.
 	changes := Plan(st)
 	if !slices.Equal(changes.Evict, []*discoveryv1.EndpointSlice{left}) || len(changes.UpdateSlices)+len(changes.SwitchSlices) > 0 {

@@ -31,19 +31,19 @@ const mostSteps = 4
 // pass is one reconcile of a name.
 type pass struct {
 	*serviceReconciler
-	key       types.NamespacedName
-	state     observed.State
-	again     time.Duration // until the next gather if nothing else happens; 0 for never
-	steps     int
-	contested *contested.Memory
+	*memory
+	key   types.NamespacedName
+	state observed.State
+	again time.Duration // until the next gather if nothing else happens; 0 for never
+	steps int
 }
 
 // write makes the writes of a plan. It returns the objects that the API server answered with.
 func (p *pass) write(ctx context.Context, changes *diff.Changes) (answers []client.Object, err error) {
 	w := *p.writer
-	w.Contested, w.Now, w.News = p.contested, p.now(), func(fields []contested.Field) { p.report(ctx, p.state, fields) }
-	w.Written = func(of types.NamespacedName, object client.Object) {
-		p.writer.Written(of, object)
+	w.Contested, w.Now, w.News = &p.contested, p.now(), func(fields []contested.Field) { p.report(ctx, p.state, fields) }
+	w.Written = func(object client.Object) {
+		p.wrote(object)
 		answers = append(answers, object)
 	}
 	cautious := p.refusals.Over(w.Client, p.now())
@@ -55,26 +55,21 @@ func (p *pass) write(ctx context.Context, changes *diff.Changes) (answers []clie
 
 // finish stores what a plan leaves for the next one, and returns when that has to be made at the latest.
 func (p *pass) finish(ctx context.Context, changes diff.Changes, err error) (ctrl.Result, error) {
-	choose(&p.choices, p.key, changes.Preference)
-	choose(&p.nativeChoices, p.key, changes.NativePreference)
-	if p.state.Copies = changes.Copies; len(changes.Copies) > 0 {
-		p.copies.Store(p.key, changes.Copies)
-	} else {
-		p.copies.Delete(p.key)
-	}
+	p.Memory, p.state.Memory = changes.Memory, changes.Memory
+	p.settled.Store(changes.Writes() == 0)
 	if p.clusterset != nil {
 		p.clusterset.peers.Check(p.key, changes.Check)
-		p.clusterset.publication.settle(p.key, changes)
-		p.state.Native.Preference = changes.NativePreference
 	}
-	if changes.Native.Delete != nil && err == nil {
-		p.clusterset.natives.forget(p.key)
+	if changes.Native.Delete != nil && err == nil { // nobody else needs the name
+		p.native = replaced{}
 	}
-	p.state.Preference = changes.Preference
 	p.again = sooner(p.again, changes.Again)
-	result, err := p.conclude(ctx, p.key, p.state, changes, err)
+	result, err := p.conclude(ctx, changes, err)
 	if err == nil && p.again > 0 && (result.RequeueAfter == 0 || p.again < result.RequeueAfter) {
 		result.RequeueAfter = p.again
+	}
+	if err == nil {
+		p.memories.forget(p.key, p.state)
 	}
 	return result, err
 }
@@ -97,7 +92,7 @@ func (p *pass) advance(ctx context.Context, written []client.Object) (bool, erro
 		return false, nil
 	}
 	if created {
-		return true, p.gatherDerived(ctx, p.key, &p.state)
+		return true, p.gatherDerived(ctx, p.key, &p.state, p.memory)
 	}
 	return true, nil
 }

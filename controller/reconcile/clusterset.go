@@ -31,16 +31,12 @@ type clusterset struct {
 	began        time.Time // start of this process; older changes are not measured
 	now          func() time.Time
 
-	grace     time.Duration // for an export without its Service, and a namespace without its labels
-	vacancies vacancies
+	grace time.Duration // for an export without its Service, and a namespace without its labels
 
-	imports    Namespaces // to which peers' exports are imported
-	own        string     // the controller's own namespace
-	deselected deselected
-	exporter   *exporter // nil: this cluster exports from all namespaces
-	natives    natives
-
-	publication publication
+	imports  Namespaces // to which peers' exports are imported
+	natives  Namespaces // in which an export can ask for the Service's own name
+	own      string     // the controller's own namespace
+	exporter *exporter  // nil: this cluster exports from all namespaces
 }
 
 // fromClusterset is what the clusterset exports under a name, and the pause until the next gather
@@ -52,7 +48,7 @@ type fromClusterset struct {
 }
 
 // gather reads what the clusterset exports under a name. imp is the import of this name, or nil.
-func (c *clusterset) gather(ctx context.Context, key types.NamespacedName, imp *mcsv1beta1.ServiceImport) (*fromClusterset, error) {
+func (c *clusterset) gather(ctx context.Context, key types.NamespacedName, imp *mcsv1beta1.ServiceImport, m *memory) (*fromClusterset, error) {
 	c.names.waiting.forget(key)
 	snapshot := c.peers.Snapshot(key)
 	cs := &observed.Clusterset{Home: c.home, Silent: snapshot.Unknown, SilentExpired: snapshot.UnknownExpired, Probes: c.probes, Checked: c.peers.Checked(key), MaxEndpoints: c.maxEndpoints}
@@ -72,16 +68,16 @@ func (c *clusterset) gather(ctx context.Context, key types.NamespacedName, imp *
 	cs.Members = slices.Concat(snapshot.Active, snapshot.Expired, []merge.Member{home})
 	withdrawn := c.withdrawn(key, imp, cs)
 	var again time.Duration
-	cs.Vacant, again = c.vacancies.of(key, cs.Members, func(m merge.Member) time.Duration { return c.graceOf(m, withdrawn, svc) }, c.now())
+	cs.Vacant, again = m.vacant.of(cs.Members, func(m merge.Member) time.Duration { return c.graceOf(m, withdrawn, svc) }, c.now())
 	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
 	if err != nil {
 		return nil, err
 	}
 	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
 	if cs.Namespace {
-		again = c.selectPeers(key, imp, cs, namespace, c.selectExport(key.Name, cs, namespace, again))
+		again = sooner(again, sooner(c.selectExport(key.Name, cs, namespace), c.selectPeers(key, imp, cs, namespace, &m.deselected)))
 	}
-	native, err := c.gatherNative(ctx, key, svc, namespace)
+	native, err := c.gatherNative(ctx, key, svc, namespace, m)
 	return &fromClusterset{cs, native.Native, sooner(again, native.again)}, err
 }
 

@@ -9,12 +9,12 @@
 //	service.go       gather -> plan -> apply for one name
 //	gather.go        reads everything that belongs to one name, from the caches
 //	clusterset.go    the exports of all clusters under a name, and their changes
+//	memory.go        what the passes of a name remember
 //	expected.go      writes that the caches do not show yet
 //	associations.go  slices that kube-proxy may still use
 //	sliceevents.go   the events of slices
 //	enqueue.go       the names that an event affects, and the indices for them
 //	metrics.go       multicluster_serviceimports and others
-//	vacancies.go     exports whose Service is being replaced
 //	remembered.go    clusters whose exports imports record
 //	readyby.go       the writer of an import's condition Ready
 //	waiting.go       the priority of new names

@@ -17,9 +17,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
-	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/observed"
-	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -32,14 +30,8 @@ type gathered struct {
 
 // gather reads everything that belongs to one name from the caches, by key or index. It never lists
 // all objects. All of them are read-only, and not copied.
-func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName) (*gathered, error) {
-	g := &gathered{State: observed.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), LastReady: r.ready.of(key)}}
-	if last, ok := r.choices.Load(key); ok {
-		g.Preference = last.(preference.Memory)
-	}
-	if last, ok := r.copies.Load(key); ok {
-		g.Copies = last.(digest.Copies)
-	}
+func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName, m *memory) (*gathered, error) {
+	g := &gathered{State: observed.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), LastReady: m.ready, Memory: m.Memory}}
 	if err := r.gatherSlices(ctx, key, &g.State); err != nil {
 		return nil, err
 	}
@@ -48,19 +40,16 @@ func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName
 		return nil, err
 	}
 	if r.clusterset != nil {
-		cs, err := r.clusterset.gather(ctx, key, g.Import)
+		cs, err := r.clusterset.gather(ctx, key, g.Import, m)
 		if err != nil {
 			return nil, err
 		}
 		g.Clusterset, g.Native, g.again = cs.Clusterset, cs.native, cs.again
-		if last, ok := r.nativeChoices.Load(key); ok {
-			g.Native.Preference = last.(preference.Memory)
-		}
 	}
 	var pause time.Duration
-	g.Contested, pause = r.contestedOf(key).Held(r.now())
+	g.Contested, pause = m.contested.Held(r.now())
 	g.again = sooner(g.again, pause)
-	g.Former, pause = r.formers.of(key, g.Import, r.now())
+	g.Former, pause = m.former.of(g.Import, r.now())
 	g.again = sooner(g.again, pause)
 	if g.Owned, err = r.owned(ctx, key); err != nil {
 		return nil, err
@@ -69,17 +58,17 @@ func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName
 		return g, nil
 	}
 	g.ReadyByOthers = readyByOthers(g.Import)
-	return g, r.gatherDerived(ctx, key, &g.State)
+	return g, r.gatherDerived(ctx, key, &g.State, m)
 }
 
 // gatherDerived reads the objects that belong to an existing import.
-func (r *serviceReconciler) gatherDerived(ctx context.Context, key types.NamespacedName, state *observed.State) (err error) {
+func (r *serviceReconciler) gatherDerived(ctx context.Context, key types.NamespacedName, state *observed.State, m *memory) (err error) {
 	imp := state.Import
 	derived := types.NamespacedName{Namespace: key.Namespace, Name: ownership.DerivedName(imp)}
 	if state.Service, err = found(ctx, r.cache, derived, new(corev1.Service)); err != nil {
 		return err
 	}
-	r.suspectUnlabelled(key, *state)
+	r.suspectUnlabelled(*state, &m.seen)
 	state.Leaks = r.associations.of(derived)
 	if state.UnexpectedSlices, err = r.unexpectedSlices(ctx, key, derived); err != nil {
 		return err
@@ -134,13 +123,11 @@ func slicesOf(ctx context.Context, cache client.Reader, service types.Namespaced
 // the slices that have the import's name and do not belong to its Service: they may have lost the
 // label while no controller ran. It omits slices with generation 1, whose labels and endpoints were
 // never changed.
-func (r *serviceReconciler) suspectUnlabelled(key types.NamespacedName, state observed.State) {
-	if !ownership.OfImport(state.Import) || state.Import.Spec.Type != mcsv1beta1.ClusterSetIP || ownership.KindOf(state.Import, state.Service) != ownership.Ours {
+func (r *serviceReconciler) suspectUnlabelled(state observed.State, seen *bool) {
+	if !ownership.OfImport(state.Import) || state.Import.Spec.Type != mcsv1beta1.ClusterSetIP || ownership.KindOf(state.Import, state.Service) != ownership.Ours || *seen {
 		return
 	}
-	if _, known := r.seen.LoadOrStore(key, true); known {
-		return
-	}
+	*seen = true
 	service := client.ObjectKeyFromObject(state.Service)
 	for _, slice := range state.Slices {
 		if slice.Generation > 1 && serviceOf(slice) != service {

@@ -1,11 +1,8 @@
 package reconcile
 
 import (
-	"sync"
-
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
@@ -59,73 +56,19 @@ func init() {
 	}
 }
 
-// exportTally counts ServiceExports by their conditions.
-type exportTally struct {
-	mu     sync.Mutex
-	latest map[types.NamespacedName][][2]string // condition and status
+// count counts the current conditions of a name's import and export, instead of those before.
+func (m *memory) count(ready metav1.Condition, exports []metav1.Condition) {
+	m.addToCounts(-1)
+	m.ready, m.exports = ready, exports
+	m.addToCounts(1)
 }
 
-func (t *exportTally) set(key types.NamespacedName, conditions []metav1.Condition) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.forgetLocked(key)
-	if t.latest == nil {
-		t.latest = map[types.NamespacedName][][2]string{}
+func (m *memory) addToCounts(n float64) {
+	if m.ready.Type != "" {
+		serviceImports.WithLabelValues(labelOf(m.ready)).Add(n)
 	}
-	for _, c := range conditions {
-		labels := [2]string{c.Type, string(c.Status)}
-		t.latest[key] = append(t.latest[key], labels)
-		serviceExports.WithLabelValues(labels[:]...).Inc()
-	}
-}
-
-func (t *exportTally) forget(key types.NamespacedName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.forgetLocked(key)
-}
-
-func (t *exportTally) forgetLocked(key types.NamespacedName) {
-	for _, labels := range t.latest[key] {
-		serviceExports.WithLabelValues(labels[:]...).Dec()
-	}
-	delete(t.latest, key)
-}
-
-// readiness is the last condition Ready of each import. It is the source of the metric. If the CRD
-// has no conditions, the plan uses it as the previous condition.
-type readiness struct {
-	mu     sync.Mutex
-	latest map[types.NamespacedName]metav1.Condition
-}
-
-func (r *readiness) of(key types.NamespacedName) metav1.Condition {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.latest[key]
-}
-
-func (r *readiness) set(key types.NamespacedName, ready metav1.Condition) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.latest == nil {
-		r.latest = map[types.NamespacedName]metav1.Condition{}
-	}
-	r.forgetLocked(key)
-	r.latest[key] = ready
-	serviceImports.WithLabelValues(labelOf(ready)).Inc()
-}
-
-func (r *readiness) forget(key types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.forgetLocked(key)
-}
-
-func (r *readiness) forgetLocked(key types.NamespacedName) {
-	if had, ok := r.latest[key]; ok {
-		serviceImports.WithLabelValues(labelOf(had)).Dec()
-		delete(r.latest, key)
+	for _, c := range m.exports {
+		serviceExports.WithLabelValues(c.Type, string(c.Status)).Add(n)
 	}
 }
 

@@ -3,15 +3,11 @@ package reconcile
 import (
 	"context"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
-
-	"github.com/clusterset-dns/multicluster/controller/diff"
 )
 
 // publicationEvery is the interval between two looks whether all exports are settled.
@@ -25,20 +21,7 @@ type publication struct {
 	every     time.Duration
 	published func() bool // by this controller, or an earlier version
 	publish   func()
-
-	done    atomic.Bool
-	settled sync.Map // names without a missing write: types.NamespacedName -> true
-}
-
-// settle notes the result of a plan.
-func (p *publication) settle(name types.NamespacedName, changes diff.Changes) {
-	switch {
-	case p.done.Load():
-	case changes.Writes() == 0:
-		p.settled.Store(name, true)
-	default:
-		p.settled.Delete(name)
-	}
+	settled   func(types.NamespacedName) bool // nothing is missing of the export
 }
 
 // NeedLeaderElection returns true: a replica that does not write describes nothing.
@@ -62,8 +45,6 @@ func (p *publication) Start(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
-	p.done.Store(true)
-	p.settled.Clear()
 	p.publish()
 	return nil
 }
@@ -75,7 +56,7 @@ func (p *publication) complete(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("list exports: %w", err)
 	}
 	for i := range exports.Items {
-		if _, settled := p.settled.Load(client.ObjectKeyFromObject(&exports.Items[i])); !settled {
+		if !p.settled(client.ObjectKeyFromObject(&exports.Items[i])) {
 			return false, nil
 		}
 	}

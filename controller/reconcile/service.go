@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +23,6 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/plan"
-	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -54,39 +52,29 @@ type serviceReconciler struct {
 	crd        observed.CRD
 	clusterset *clusterset // nil if this cluster is in none
 	now        func() time.Time
-	ready      readiness
-	exports    exportTally
-	expected   expected
-	refusals   apply.Refusals
-	contests   sync.Map // key -> *contested.Memory
+	memories   memories
+	shown      shown
 	// associations are the slices that kube-proxy may still use.
 	associations associations
-	stale        sync.Map // names whose last plan was stale: key -> time.Duration until the next
-	// choices and nativeChoices are the last choices between clusters, for the clusterset's name and
-	// for the own name: key -> preference.Memory.
-	choices, nativeChoices sync.Map
-	copies                 sync.Map // of the last plans: key -> digest.Copies
-	seen                   sync.Map // imports that have been planned: key -> true
-	formers                formers
-	lacksAddress           sync.Map // imports that wait for addresses: key -> time.Time of the first refusal
 }
 
 // Reconcile gathers, plans and applies. It adds each refusal by the server to the state, and what was written before, and plans
 // again.
 func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	if r.expected.missing(request.NamespacedName, time.Now()) {
+	m := r.memories.of(request.NamespacedName)
+	if r.shown.lacks(&m.awaited, time.Now()) {
 		// At the latest: the event of the write enqueues the name earlier.
 		return ctrl.Result{RequeueAfter: expectFor}, nil
 	}
-	gathered, err := r.gather(ctx, request.NamespacedName)
+	gathered, err := r.gather(ctx, request.NamespacedName, m)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	p := pass{serviceReconciler: r, key: request.NamespacedName, state: gathered.State, again: gathered.again, contested: r.contestedOf(request.NamespacedName)}
+	p := pass{serviceReconciler: r, key: request.NamespacedName, memory: m, state: gathered.State, again: gathered.again}
 	for range attempts {
 		changes := plan.Plan(p.state)
 		answers, err := p.write(ctx, &changes)
-		if r.learn(p.key, &p.state, err) {
+		if p.learn(err) {
 			log.FromContext(ctx).V(1).Info("refused, planning again", "error", err)
 			p.take(answers) // what was written before the refusal, so that it is not written again from an older version
 			continue
@@ -102,15 +90,6 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	return ctrl.Result{}, errRefusedTooOften
 }
 
-// choose stores a choice between clusters for the next plan.
-func choose(choices *sync.Map, key types.NamespacedName, m preference.Memory) {
-	if m.InUse == "" {
-		choices.Delete(key)
-		return
-	}
-	choices.Store(key, m)
-}
-
 // sooner returns the shorter of two times, of which 0 means never.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
@@ -121,18 +100,19 @@ func sooner(a, b time.Duration) time.Duration {
 
 // learn adds a refusal to the state. It returns false for any other outcome, and for a refusal that
 // the state already contains.
-func (r *serviceReconciler) learn(key types.NamespacedName, state *observed.State, err error) bool {
+func (p *pass) learn(err error) bool {
+	state := &p.state
 	service, imp, slices := new(apply.RefusedError), new(apply.ImportRefusedError), apply.SlicesRefusedError{}
 	native := new(apply.NativeRefusedError)
 	switch {
 	case errors.As(err, &native):
 		state.Native.Refused = append(state.Native.Refused, native.Refusals...)
-		state.KeepTrying = r.patient(key, native.Refusals)
+		state.KeepTrying = p.patient(native.Refusals)
 	case errors.Is(err, apply.ErrHeld):
-		state.Contested, _ = r.contestedOf(key).Held(r.now())
+		state.Contested, _ = p.contested.Held(p.now())
 	case errors.As(err, &service):
 		state.Refused = append(state.Refused, service.Refusals...)
-		state.KeepTrying = r.patient(key, service.Refusals)
+		state.KeepTrying = p.patient(service.Refusals)
 	case errors.As(err, &imp) && state.ImportRefused == "":
 		state.ImportRefused = imp.Error()
 	case errors.As(err, &slices) && anyNew(state.SlicesRefused, slices):
@@ -162,18 +142,19 @@ func allWritten(err error) bool { return err == nil || errors.As(err, new(*apply
 
 // conclude returns when to reconcile again. Usually no time is set: the events of the writes
 // enqueue the name.
-func (r *serviceReconciler) conclude(ctx context.Context, key types.NamespacedName, state observed.State, changes diff.Changes, err error) (ctrl.Result, error) {
+func (p *pass) conclude(ctx context.Context, changes diff.Changes, err error) (ctrl.Result, error) {
 	if allWritten(err) && !changes.RetryAddress {
-		r.account(ctx, key, state, changes)
+		p.account(ctx, changes)
 	}
 	switch {
 	case errors.Is(err, apply.ErrStale):
 		log.FromContext(ctx).V(1).Info("stale, reading again", "reason", err.Error())
-		return ctrl.Result{RequeueAfter: r.staleAgain(key)}, nil
+		p.stale = min(max(2*p.stale, staleDelay), mostStaleDelay) // until the caches show more
+		return ctrl.Result{RequeueAfter: p.stale}, nil
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	r.stale.Delete(key)
+	p.stale = 0
 	switch {
 	case changes.RetryAddress:
 		return ctrl.Result{RequeueAfter: soonDelay}, nil
@@ -184,49 +165,27 @@ func (r *serviceReconciler) conclude(ctx context.Context, key types.NamespacedNa
 }
 
 // account stores and counts the current conditions of the name, and logs a refused import.
-func (r *serviceReconciler) account(ctx context.Context, key types.NamespacedName, state observed.State, changes diff.Changes) {
-	r.lacksAddress.Delete(key)
+func (p *pass) account(ctx context.Context, changes diff.Changes) {
+	p.lacksAddress = time.Time{}
+	ready, exports := p.ready, p.exports
 	switch {
 	case changes.Ready.Type != "":
-		r.ready.set(key, changes.Ready)
-	case state.Import == nil:
-		r.ready.forget(key)
-		r.seen.Delete(key)
-		gone := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		r.associations.orphaned(types.NamespacedName{Namespace: key.Namespace, Name: ownership.DerivedName(gone)})
+		ready = changes.Ready
+	case p.state.Import == nil:
+		ready, p.seen = metav1.Condition{}, false
+		gone := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: p.key.Namespace, Name: p.key.Name}}
+		p.associations.orphaned(types.NamespacedName{Namespace: p.key.Namespace, Name: ownership.DerivedName(gone)})
 	}
-	if state.ImportRefused != "" { // without an import, no condition can contain it
-		log.FromContext(ctx).Info("the API server refused a ServiceImport", "reason", state.ImportRefused)
+	if p.state.ImportRefused != "" { // without an import, no condition can contain it
+		log.FromContext(ctx).Info("the API server refused a ServiceImport", "reason", p.state.ImportRefused)
 	}
-	r.tally(key, state, changes)
-}
-
-// staleAgain returns how long to wait for the caches, twice as long each time.
-func (r *serviceReconciler) staleAgain(key types.NamespacedName) time.Duration {
-	before, _ := r.stale.LoadOrStore(key, staleDelay/2)
-	next := min(2*before.(time.Duration), mostStaleDelay)
-	r.stale.Store(key, next)
-	return next
-}
-
-// tally counts the written or existing conditions of an export, and measures a new import.
-func (r *serviceReconciler) tally(key types.NamespacedName, state observed.State, changes diff.Changes) {
-	switch {
-	case state.Clusterset == nil:
-	case state.Clusterset.Export == nil:
-		r.exports.forget(key)
-	case len(changes.ExportConditions) > 0:
-		r.exports.set(key, changes.ExportConditions)
+	if len(changes.ExportConditions) > 0 || p.state.Clusterset != nil && p.state.Clusterset.Export == nil {
+		exports = changes.ExportConditions
 	}
-	if r.clusterset != nil && changes.CreateImport != nil {
-		r.clusterset.introduced(state.Clusterset.Members)
+	p.count(ready, exports)
+	if p.clusterset != nil && changes.CreateImport != nil {
+		p.clusterset.introduced(p.state.Clusterset.Members)
 	}
-}
-
-// contestedOf returns what is known of the contested fields of a name.
-func (r *serviceReconciler) contestedOf(key types.NamespacedName) *contested.Memory {
-	m, _ := r.contests.LoadOrStore(key, new(contested.Memory))
-	return m.(*contested.Memory)
 }
 
 // report counts, logs and emits an event for each contested field.
@@ -246,19 +205,21 @@ func (r *serviceReconciler) report(ctx context.Context, state observed.State, fi
 }
 
 // wrote records a write immediately after it.
-func (r *serviceReconciler) wrote(of types.NamespacedName, object client.Object) {
-	r.expected.wrote(of, object, time.Now())
-	if slice, ok := object.(*discoveryv1.EndpointSlice); ok && r.clusterset != nil && ownership.SliceIsOurs(slice, nil) {
-		r.clusterset.written(slice)
+func (p *pass) wrote(object client.Object) {
+	p.shown.await(&p.awaited, object, time.Now())
+	if slice, ok := object.(*discoveryv1.EndpointSlice); ok && p.clusterset != nil && ownership.SliceIsOurs(slice, nil) {
+		p.clusterset.written(slice)
 	}
 }
 
 // patient reports whether an address is not released yet, and the first of several refusals was less than patience
 // ago. Of another reason, such as an address that is not in the range of this cluster, waiting makes no end.
-func (r *serviceReconciler) patient(key types.NamespacedName, refused []observed.Refusal) bool {
+func (p *pass) patient(refused []observed.Refusal) bool {
 	if !slices.ContainsFunc(refused, func(r observed.Refusal) bool { return strings.Contains(r.Message, "already allocated") }) {
 		return false
 	}
-	first, _ := r.lacksAddress.LoadOrStore(key, r.now())
-	return r.now().Sub(first.(time.Time)) < patience
+	if p.lacksAddress.IsZero() {
+		p.lacksAddress = p.now()
+	}
+	return p.now().Sub(p.lacksAddress) < patience
 }
