@@ -1,7 +1,5 @@
 // Package apply is the controller's only writer. It makes the writes of a plan in the order of
-// Writer.Do and stops at the first write that fails, because later writes can depend on earlier
-// ones. The deletion of unexpected slices and the repair of kube-proxy are exceptions: they depend
-// on no other write, and no other write depends on them.
+// Writer.Do, and returns what became of each of them.
 //
 // Each write is a merge patch with the resourceVersion that the plan was made from and only the
 // fields that differ. Fields that the Go types do not contain therefore survive, and the API server
@@ -11,7 +9,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -31,9 +28,6 @@ type Writer struct {
 	Status client.StatusClient
 	Live   client.Reader
 	Events events.EventRecorder
-	// Written is called for each object that was created or changed, with its new resourceVersion. It can
-	// be nil.
-	Written func(object client.Object)
 	// Contested are the fields of this name that another writer sets back, and Now is the time. News is
 	// called with those that begin to be left alone.
 	Contested *contested.Memory
@@ -44,41 +38,36 @@ type Writer struct {
 	Deleting func(slice *discoveryv1.EndpointSlice) (done func(error))
 	// Healed is called for each leak that was repaired in a namespace. It can be nil.
 	Healed func(namespace string, leak observed.Leak)
+
+	outcomes Outcomes
 }
 
-// Do makes the writes and emits the events. It deletes the slices that must leave the derived
-// Service even if other writes fail. The Service is written before that, because a selector of the
-// Service can be the reason why these slices exist. No other write waits for the deletion:
-// otherwise other users could block all writes.
-func (w *Writer) Do(ctx context.Context, st observed.State, c diff.Changes) error {
-	err := inOrder(ctx, st, c, w.createImport, w.create, w.service)
-	evicted := errors.Join(w.evict(ctx, st, c), w.heal(ctx, st, c))
-	if err == nil {
-		err = inOrder(ctx, st, c, w.slicesAndImport, w.slices, w.native, w.delete, w.deleteImport, w.exportStatus)
+// Do makes the writes, emits the events, and returns what became of each write. A write that fails stops no
+// other one, except that
+//
+//   - nothing more is written if the plan was made from a stale import, Service or slice
+//   - Services and imports are deleted only if everything before was written: others take their place
+//
+// Slices that must leave a Service of the controller are deleted in any case. The Service is written before
+// that, because a selector of the Service can be the reason why these slices exist.
+func (w *Writer) Do(ctx context.Context, st observed.State, c diff.Changes) Outcomes {
+	w.outcomes = nil
+	w.creations(ctx, st, c)
+	w.service(ctx, st, c)
+	w.aside(w.evict(ctx, st, c))
+	w.aside(w.heal(ctx, st, c))
+	for _, write := range []func(context.Context, observed.State, diff.Changes){w.slicesAndImport, w.labels, w.native, w.deletions, w.exportStatus} {
+		if !w.outcomes.stale() {
+			write(ctx, st, c)
+		}
 	}
-	if err == nil {
+	if w.outcomes.made() {
 		w.Tell(st.Import, c.Events...)
 		if len(c.ExportEvents) > 0 {
 			w.Tell(st.Clusterset.Export, c.ExportEvents...)
 		}
 	}
-	switch {
-	case err != nil:
-		return errors.Join(err, evicted)
-	case evicted != nil:
-		return &EvictionError{evicted}
-	}
-	return nil
-}
-
-// inOrder makes the writes one after another and returns the error of the first that fails.
-func inOrder(ctx context.Context, st observed.State, c diff.Changes, writes ...func(context.Context, observed.State, diff.Changes) error) error {
-	for _, write := range writes {
-		if err := write(ctx, st, c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return w.outcomes
 }
 
 // Tell emits events for an object.
@@ -86,18 +75,6 @@ func (w *Writer) Tell(of runtime.Object, all ...desired.Event) {
 	for _, e := range all {
 		w.Events.Eventf(of, nil, e.Type, e.Reason, "Reconcile", "%s", e.Message)
 	}
-}
-
-func (w *Writer) createObject(ctx context.Context, object client.Object) error {
-	return w.written(object, "", w.Client.Create(ctx, object))
-}
-
-// written calls Written if the write changed the object, and returns err.
-func (w *Writer) written(object client.Object, before string, err error) error {
-	if err == nil && w.Written != nil && object.GetResourceVersion() != before {
-		w.Written(object)
-	}
-	return err
 }
 
 func exactly(obj client.Object) client.Preconditions {
@@ -123,11 +100,11 @@ func (w *Writer) count(old, edited client.Object, verb string, send func(client.
 		w.News(w.Contested.Wrote(fields, w.Now))
 	case len(fields) > 0:
 		w.News(w.Contested.NoEffect(fields, w.Now))
-		err = ErrHeld
+		err = errHeld
 	default:
 		err = errNoEffect
 	}
-	return wrap(w.written(edited, old.GetResourceVersion(), err), verb, old)
+	return wrap(err, verb, old)
 }
 
 func difference(old client.Object) client.Patch {

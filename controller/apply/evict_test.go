@@ -74,7 +74,7 @@ func (d door) replace(t *testing.T, old, by client.Object) {
 // evict applies a plan that deletes a slice.
 func (d door) evict(t *testing.T, slice *discoveryv1.EndpointSlice) error {
 	t.Helper()
-	return d.Do(t.Context(), observed.State{Import: d.imp, Service: d.svc}, diff.Changes{Evict: []*discoveryv1.EndpointSlice{slice}})
+	return d.do(t.Context(), observed.State{Import: d.imp, Service: d.svc}, diff.Changes{Evict: []*discoveryv1.EndpointSlice{slice}})
 }
 
 // there reports whether an object exists.
@@ -123,7 +123,7 @@ func TestALeakIsNotHealedWhileItsNameIsTaken(t *testing.T) {
 	taken := d.led(t, func(*discoveryv1.EndpointSlice) {})
 	leak := observed.Leak{Slice: taken.Name, Service: d.svc.Name, Type: discoveryv1.AddressTypeIPv6}
 	heal := func() error {
-		return d.Do(t.Context(), observed.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp, Service: d.svc}, diff.Changes{Heal: []observed.Leak{leak}})
+		return d.do(t.Context(), observed.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp, Service: d.svc}, diff.Changes{Heal: []observed.Leak{leak}})
 	}
 	if err := heal(); !errors.Is(err, errOtherType) || len(healed) > 0 || !d.there(t, taken) {
 		t.Errorf("healed %v: %v", healed, err)
@@ -249,16 +249,16 @@ func TestEvictionsBlockNoOtherWrites(t *testing.T) {
 	}
 	changes.Slices[0].New.Labels = map[string]string{"some": "label"}
 	st := observed.State{Import: d.imp, Service: d.svc}
-	if err := d.Do(t.Context(), st, changes); !errors.Is(err, ErrStale) || errors.As(err, new(*EvictionError)) || d.there(t, slice) {
-		t.Errorf("got %v, want ErrStale of the other write, and no slice", err)
+	if all := d.Do(t.Context(), st, changes); !errors.Is(all.Err(), ErrStale) || all.Aside() != nil || d.there(t, slice) {
+		t.Errorf("got %v, want ErrStale of the other write, and no slice", all)
 	}
 
 	slice = d.led(t)
 	d.Writer.Client = failing{d.Writer.Client}
 	changes.Evict, changes.Slices = []*discoveryv1.EndpointSlice{slice}, []diff.Edit[*discoveryv1.EndpointSlice]{{Old: edited, New: edited.DeepCopy()}}
 	changes.Slices[0].New.Labels = map[string]string{"some": "label"}
-	if err := d.Do(t.Context(), st, changes); !errors.Is(err, errRefused) || !errors.As(err, new(*EvictionError)) {
-		t.Errorf("got %v, want %v, of the eviction alone", err, errRefused)
+	if all := d.Do(t.Context(), st, changes); !errors.Is(all.Aside(), errRefused) || all.Err() != nil {
+		t.Errorf("got %v, want %v, of the eviction alone", all, errRefused)
 	}
 	if !d.there(t, edited) || edited.Labels["some"] != "label" {
 		t.Error("the other write was not made")
@@ -289,7 +289,7 @@ func TestOwnSliceIsTakenBackNotEvicted(t *testing.T) {
 	}
 	slice := d.led(t, func(slice *discoveryv1.EndpointSlice) { slice.Name, slice.OwnerReferences = want.Name, owned })
 	uid := slice.UID
-	if err := d.Do(t.Context(), observed.State{Import: d.imp, Service: d.svc}, diff.Changes{
+	if err := d.do(t.Context(), observed.State{Import: d.imp, Service: d.svc}, diff.Changes{
 		Evict: []*discoveryv1.EndpointSlice{slice.DeepCopy()}, CreateSlices: []*discoveryv1.EndpointSlice{want},
 	}); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/clusterset-dns/multicluster/controller/diff"
@@ -10,48 +9,44 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-func (w *Writer) createImport(ctx context.Context, _ observed.State, c diff.Changes) error {
-	if c.CreateImport == nil {
-		return nil
-	}
-	return importRefused(wrap(w.createObject(ctx, c.CreateImport.DeepCopy()), "create", c.CreateImport))
-}
-
-// deleteImport deletes only the object of the plan, as delete does.
-func (w *Writer) deleteImport(ctx context.Context, _ observed.State, c diff.Changes) error {
-	if c.DeleteImport == nil {
-		return nil
-	}
-	if !ownership.OfImport(c.DeleteImport) {
-		return fmt.Errorf("delete ServiceImport %s: %w", c.DeleteImport.Name, errNotOurs)
-	}
-	return wrap(w.Client.Delete(ctx, c.DeleteImport, exactly(c.DeleteImport)), "delete", c.DeleteImport)
-}
-
 // slicesAndImport writes the controller's slices before the addresses, so that a name that resolves
 // has endpoints. A slice that cannot be written does not delay the addresses.
-func (w *Writer) slicesAndImport(ctx context.Context, st observed.State, c diff.Changes) error {
-	err := w.importedSlices(ctx, st, c)
-	if errors.As(err, new(SlicesRefusedError)) {
-		return err // The next plan leaves the refused slices out.
-	}
-	return errors.Join(err, w.importAndStatus(ctx, c))
-}
-
-func (w *Writer) exportStatus(ctx context.Context, _ observed.State, c diff.Changes) error {
-	if c.ExportStatus == nil {
-		return nil
-	}
-	return w.patchStatus(ctx, c.ExportStatus.Old, c.ExportStatus.New)
-}
-
-func (w *Writer) importAndStatus(ctx context.Context, c diff.Changes) error {
+func (w *Writer) slicesAndImport(ctx context.Context, st observed.State, c diff.Changes) {
+	w.importedSlices(ctx, st, c)
 	switch {
 	case c.Import != nil:
-		return importRefused(w.patch(ctx, c.Import.Old, c.Import.New))
+		w.note(Changed, c.Import.New, w.patch(ctx, c.Import.Old, c.Import.New))
 	case c.ImportStatus != nil:
-		return w.patchStatus(ctx, c.ImportStatus.Old, c.ImportStatus.New)
-	default:
-		return nil
+		w.must(Changed, c.ImportStatus.New, w.patchStatus(ctx, c.ImportStatus.Old, c.ImportStatus.New))
+	}
+}
+
+func (w *Writer) exportStatus(ctx context.Context, _ observed.State, c diff.Changes) {
+	if c.ExportStatus != nil {
+		w.must(Changed, c.ExportStatus.New, w.patchStatus(ctx, c.ExportStatus.Old, c.ExportStatus.New))
+	}
+}
+
+// deletions deletes only the objects of the plan: what was created under the same name in the meantime
+// stays.
+func (w *Writer) deletions(ctx context.Context, st observed.State, c diff.Changes) {
+	for _, svc := range c.Delete {
+		if w.outcomes.made() {
+			w.must(Deleted, svc, w.deleteService(ctx, st, svc))
+		}
+	}
+	if svc := c.Native.Delete; svc != nil && w.outcomes.made() {
+		err := fmt.Errorf("delete Service %s: %w", svc.Name, errNotOurs)
+		if ownership.NativeService(svc) {
+			err = wrap(w.Client.Delete(ctx, svc, exactly(svc)), "delete", svc)
+		}
+		w.must(Deleted, svc, err)
+	}
+	if imp := c.DeleteImport; imp != nil && w.outcomes.made() {
+		err := fmt.Errorf("delete ServiceImport %s: %w", imp.Name, errNotOurs)
+		if ownership.OfImport(imp) {
+			err = wrap(w.Client.Delete(ctx, imp, exactly(imp)), "delete", imp)
+		}
+		w.must(Deleted, imp, err)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -122,22 +121,4 @@ func keyOf(verb string, object client.Object, body any) [sha256.Size]byte {
 		name = fmt.Sprintf("%T %s/%s", object, object.GetNamespace(), object.GetName())
 	}
 	return sha256.Sum256(fmt.Appendf(nil, "%s %s %s", verb, name, text))
-}
-
-// isRefusal reports whether the API server answered, and will answer the same again: it found a fault in what was sent, a
-// webhook or a policy denied it, or could not be asked, or there is no address or no room. An API server that is not there,
-// or that knows a newer object, has refused nothing.
-func isRefusal(err error) bool {
-	status := apiStatus(err)
-	switch {
-	case status == nil || errors.Is(err, ErrStale):
-		return false
-	case denied(status.Status().Message):
-		return true
-	}
-	switch status.Status().Code {
-	case 400, 403, 405, 413, 415, 422, 429, 500, 507:
-		return true
-	}
-	return false
 }

@@ -93,12 +93,12 @@ func TestWhichAnswersAreRefusals(t *testing.T) {
 		"an API server that is stopped": {apierrors.NewServiceUnavailable("shutting down"), false, ""},
 		"a connection that was refused": {errors.New("connection refused"), false, ""},
 	} {
-		err := refused(wrap(c.err, "create", &corev1.Service{}))
-		var got *RefusedError
-		switch is := errors.As(err, &got); {
-		case is != c.want:
-			t.Errorf("%s: a refusal is %v, want %v", what, is, c.want)
-		case is && (got.Refusals[0].Field != c.field || got.Refusals[0].Message == ""):
+		var w Writer
+		w.note(Created, &corev1.Service{}, wrap(c.err, "create", &corev1.Service{}))
+		switch got := w.outcomes[0]; {
+		case (got.Result == Refused) != c.want:
+			t.Errorf("%s: the result is %v, want a refusal: %v", what, got.Result, c.want)
+		case c.want && (got.Refusals[0].Field != c.field || got.Refusals[0].Message == ""):
 			t.Errorf("%s: %+v, want the field %q", what, got.Refusals, c.field)
 		}
 	}

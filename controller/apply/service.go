@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -15,17 +14,23 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// create first asks the API server whether the import is still the import of the plan, unless the API
-// server has just answered with it. A stale cache can miss the annotation with the former addresses. The import would then get another
-// address (C24), and the API server would not refuse the create.
-func (w *Writer) create(ctx context.Context, st observed.State, c diff.Changes) error {
-	if c.Create == nil {
-		return nil
+// creations creates the import, or its derived Service. For the Service it first asks the API server whether
+// the import is still the import of the plan, unless the API server has just answered with it. A stale cache
+// can miss the annotation with the former addresses. The import would then get another address (C24), and the
+// API server would not refuse the create.
+func (w *Writer) creations(ctx context.Context, st observed.State, c diff.Changes) {
+	if c.CreateImport != nil {
+		made := c.CreateImport.DeepCopy()
+		w.note(Created, made, wrap(w.Client.Create(ctx, made), "create", made))
 	}
-	if err := w.isCurrent(ctx, st); err != nil {
-		return wrap(err, "create", c.Create)
+	if c.Create != nil {
+		made := c.Create.DeepCopy()
+		err := w.isCurrent(ctx, st)
+		if err == nil {
+			err = w.Client.Create(ctx, made)
+		}
+		w.note(Created, made, wrap(err, "create", made))
 	}
-	return refused(wrap(w.createObject(ctx, c.Create.DeepCopy()), "create", c.Create))
 }
 
 // isCurrent returns ErrStale if the import is not the one that the API server has.
@@ -43,42 +48,24 @@ func (w *Writer) isCurrent(ctx context.Context, st observed.State) error {
 	return nil
 }
 
-func (w *Writer) service(ctx context.Context, st observed.State, c diff.Changes) error {
-	imp := st.Import
+// service edits the derived Service, or its status.
+func (w *Writer) service(ctx context.Context, st observed.State, c diff.Changes) {
+	edit, patch := c.Service, w.patch
+	if edit == nil {
+		edit, patch = c.ServiceStatus, w.patchStatus
+	}
 	switch {
-	case c.Service != nil:
-		if !ours(imp, c.Service.Old) {
-			return fmt.Errorf("patch Service %s: %w", c.Service.Old.Name, errNotOurs)
-		}
-		err := w.patch(ctx, c.Service.Old, c.Service.New)
-		if errors.Is(err, errNoEffect) {
-			return &RefusedError{[]observed.Refusal{{Message: errNoEffect.Error()}}, err}
-		}
-		return refused(err)
-	case c.ServiceStatus != nil:
-		if !ours(imp, c.ServiceStatus.Old) {
-			return fmt.Errorf("patch the status of Service %s: %w", c.ServiceStatus.Old.Name, errNotOurs)
-		}
-		return refused(w.patchStatus(ctx, c.ServiceStatus.Old, c.ServiceStatus.New))
+	case edit == nil:
+	case !ownership.Derived(st.Import, edit.Old):
+		w.must(Changed, edit.New, fmt.Errorf("patch Service %s: %w", edit.Old.Name, errNotOurs))
 	default:
-		return nil
+		w.note(Changed, edit.New, patch(ctx, edit.Old, edit.New))
 	}
 }
 
-// delete deletes only the object of the plan: a Service that was created under the same name in the
-// meantime stays.
-func (w *Writer) delete(ctx context.Context, st observed.State, c diff.Changes) error {
-	for _, svc := range c.Delete {
-		if !slices.Contains(ownership.OwnerImports(svc), st.Name) && (st.Import == nil || !ours(st.Import, svc)) {
-			return fmt.Errorf("delete Service %s: %w", svc.Name, errNotOurs)
-		}
-		if err := wrap(w.Client.Delete(ctx, svc, exactly(svc)), "delete", svc); err != nil {
-			return err
-		}
+func (w *Writer) deleteService(ctx context.Context, st observed.State, svc *corev1.Service) error {
+	if !slices.Contains(ownership.OwnerImports(svc), st.Name) && (st.Import == nil || !ownership.Derived(st.Import, svc)) {
+		return fmt.Errorf("delete Service %s: %w", svc.Name, errNotOurs)
 	}
-	return nil
-}
-
-func ours(imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
-	return ownership.Derived(imp, svc)
+	return wrap(w.Client.Delete(ctx, svc, exactly(svc)), "delete", svc)
 }

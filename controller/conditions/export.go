@@ -2,7 +2,6 @@ package conditions
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -121,8 +120,8 @@ func (e exportConditions) setReady(st observed.State, home merge.Member, valid b
 	case st.Clusterset.Unselected:
 		e.set(conditionReady, metav1.ConditionFalse, failed,
 			"nothing is exported, because --export-namespaces of the controller does not select namespace %s: label the namespace, or delete this ServiceExport", e.export.Namespace)
-	case st.ImportRefused != "":
-		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refused the ServiceImport: %s", brief.ClipTo(longest, st.ImportRefused))
+	case st.Refused.Import() != "":
+		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refused the ServiceImport: %s", brief.ClipTo(longest, st.Refused.Import()))
 	case st.Import != nil && !ownership.OfImport(st.Import):
 		e.set(conditionReady, metav1.ConditionFalse, failed, "%s", notManaged(st))
 	case refusedHere(st) != "":
@@ -156,12 +155,13 @@ func readers(c merge.Consumers) string {
 // refusedHere returns why the API server refused slices that peers read, or "" if it refused none.
 func refusedHere(st observed.State) string {
 	own := st.Name + "." + st.Clusterset.Home + "."
-	for _, name := range slices.Sorted(maps.Keys(st.SlicesRefused)) {
-		if strings.HasPrefix(name, own) {
-			return st.SlicesRefused[name]
+	first := ""
+	for of := range st.Refused {
+		if of.Kind == observed.Slice && strings.HasPrefix(of.Name, own) && (first == "" || of.Name < first) {
+			first = of.Name
 		}
 	}
-	return ""
+	return st.Refused.Slice(first)
 }
 
 // setConflict reports on each export of the name where the exports disagree (C10).

@@ -141,8 +141,8 @@ func setReady(status *mcsv1beta1.ServiceImportStatus, ready metav1.Condition) {
 
 // of adds the notes of the other stages, and the API server's refusal of the import.
 func (v ready) of(st observed.State, d desired.Desired, notes []string) ready {
-	if st.ImportRefused != "" && d.Status != nil {
-		v = newReady(desired.ReasonImportRefused, "the API server refused the update of this import, which stays unchanged: %s", brief.ClipTo(longest, st.ImportRefused))
+	if fault := st.Refused.Import(); fault != "" && d.Status != nil {
+		v = newReady(desired.ReasonImportRefused, "the API server refused the update of this import, which stays unchanged: %s", brief.ClipTo(longest, fault))
 	}
 	v.Notes = slices.Concat(v.Notes, notes, d.Notes)
 	if len(validation.IsDNS1123Label(st.Import.Name)) > 0 {

@@ -29,6 +29,8 @@ type builder struct {
 	families []corev1.IPFamily
 	// serving are the Services that the import's slices belong to.
 	serving []string
+	// refused is what the API server has refused of the Service that is built.
+	refused []observed.Refusal
 }
 
 // Build returns the desired objects, as far as they are known, from the observed state, from what
@@ -36,7 +38,7 @@ type builder struct {
 func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
 	b := builder{State: st, members: known.Members, record: known.Record, merged: m, missing: known.Missing, kept: known.Kept}
 	if st.Import != nil {
-		b.serving = servicesOf(st)
+		b.serving, b.refused = servicesOf(st), st.Refused.Service(ownership.DerivedName(st.Import))
 	}
 	if st.Clusterset == nil {
 		d := ofImport(b)
@@ -77,8 +79,8 @@ func (b builder) orphans() []*corev1.Service {
 
 // createImport returns the import to create. Everything else needs its UID.
 func createImport(b builder) Desired {
-	if b.ImportRefused != "" {
-		return Desired{Retry: true, Ready: readyFor(ReasonImportRefused, "%s", b.ImportRefused)}
+	if fault := b.Refused.Import(); fault != "" {
+		return Desired{Ready: readyFor(ReasonImportRefused, "%s", fault)}
 	}
 	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name}}
 	b.shape(imp)
@@ -105,7 +107,7 @@ func syncUnmanaged(b builder) Desired {
 // write, and then everything else continues to follow from the unchanged import.
 func updateImport(b builder) Desired {
 	original := b.Import
-	known := len(b.missing) == 0 && b.ImportRefused == ""
+	known := len(b.missing) == 0 && b.Refused.Import() == ""
 	var held []contested.Field
 	if known {
 		held = b.takeShape()
@@ -130,7 +132,6 @@ func updateImport(b builder) Desired {
 	d.Status, d.Kept = status, b.kept
 	d.Notes = slices.Concat(d.Notes, b.othersSlices(), b.malformedProbe(), notes)
 	d.Native = b.native()
-	d.Retry = d.Retry || b.ImportRefused != "" || d.Native.Retry
 	return d
 }
 

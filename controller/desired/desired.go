@@ -49,11 +49,6 @@ type Desired struct {
 	Events []Event
 	// HeldIPs is the text of the wanted ips, if ips are left to another writer at present.
 	HeldIPs string
-	// Retry means that the cause can disappear without a change of any watched object (a quota, an
-	// address range).
-	Retry bool
-	// RetryAddress means that the recorded addresses were refused and must be requested again.
-	RetryAddress bool
 	// Kept are the clusters whose endpoints stay although they are assumed to be dead, sorted.
 	Kept []string
 	// Checked are the endpoints of other clusters that are connected to all the time.

@@ -30,10 +30,6 @@ type Native struct {
 	Condition Ready
 	// Again is the time until the state can change by itself, 0 for never.
 	Again time.Duration
-	// Retry means that the cause of a refusal can disappear without a change of a watched object.
-	Retry bool
-	// RetryAddress means that the former addresses were refused and must be requested again.
-	RetryAddress bool
 }
 
 // These are reasons of the condition NativeName.
@@ -210,9 +206,8 @@ func (b builder) nativeService() Native {
 	n.Condition = readyFor(NativeOwnService, "Service %s leads to the endpoints of other clusters", b.Name)
 	switch {
 	case fault.Reason != "":
-		n.Condition, n.Retry = fault, true
-	case want == nil:
-		n.RetryAddress = true
+		n.Condition = fault
+	case want == nil: // It is too early to request other addresses.
 	case have == nil:
 		n.Apply = want
 	case have.DeletionTimestamp != nil: // It is created again when it is gone.

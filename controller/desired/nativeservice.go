@@ -16,10 +16,10 @@ import (
 // cannot be such a Service.
 func (b builder) wantedNative() (svc *corev1.Service, fault Ready) {
 	own := b
-	own.Refused = b.Native.Refused
+	own.refused = b.Refused.Service(b.Name)
 	w := readService(own, addresses{})
 	headless := b.merged.Type == mcsv1beta1.Headless
-	if r, refused := refusedWhole(own.Refused); refused {
+	if r, refused := refusedWhole(own.refused); refused {
 		return nil, readyFor(NativeRefused, "Service %s: %s", b.Name, brief.ClipTo(300, r.Message))
 	}
 	if len(w.ports) == 0 && !headless {
@@ -40,12 +40,12 @@ func (b builder) wantedNative() (svc *corev1.Service, fault Ready) {
 		svc.Spec.IPFamilies, svc.Spec.IPFamilyPolicy = have.Spec.IPFamilies, have.Spec.IPFamilyPolicy
 		return svc, Ready{}
 	}
-	return b.nativeAddresses(svc, w)
+	return own.nativeAddresses(svc, w)
 }
 
 // nativeAddresses requests the recorded addresses, and others if the API server refuses these.
 func (b builder) nativeAddresses(svc *corev1.Service, w desiredService) (*corev1.Service, Ready) {
-	refused := b.Native.Refused
+	refused := b.refused
 	recorded := splitIPs(b.Import.Annotations[mcs.AnnotationNativeIPs])
 	ways := allocationAttempts(recorded, w.families)
 	tried := 0

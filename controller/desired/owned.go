@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/clusterset-dns/multicluster/controller/contested"
-	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/brief"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
@@ -58,16 +57,16 @@ func createService(b builder) Desired {
 	if len(w.ports) == 0 {
 		return Desired{Ready: noPorts(w)}
 	}
-	if r, refused := refusedWhole(b.Refused); refused {
-		return Desired{Retry: true, Ready: readyFor(ReasonRefused, "Service %s cannot be created: %s", name, r.Message)}
+	if r, refused := refusedWhole(b.refused); refused {
+		return Desired{Ready: readyFor(ReasonRefused, "Service %s cannot be created: %s", name, r.Message)}
 	}
-	if b.KeepTrying && len(b.Refused) > 0 && len(allocationAttempts(a.recorded, w.families)[0].ips) > 0 {
+	if b.KeepTrying && len(b.refused) > 0 && len(allocationAttempts(a.recorded, w.families)[0].ips) > 0 {
 		// C24: another address is the last resort. A condition would only change back and forth.
-		return Desired{RetryAddress: true}
+		return Desired{}
 	}
-	svc, ok := newService(b.State, a, w)
+	svc, ok := newService(b, a, w)
 	if !ok {
-		return Desired{Retry: true, Ready: noAddress(b.State, w)}
+		return Desired{Ready: noAddress(b, w)}
 	}
 	return Desired{Service: svc}
 }
@@ -79,12 +78,12 @@ func noPorts(w desiredService) Ready {
 }
 
 // noAddress separates a family that this cluster does not have (C27) from other address problems.
-func noAddress(st observed.State, w desiredService) Ready {
-	last := st.Refused[len(st.Refused)-1]
+func noAddress(b builder, w desiredService) Ready {
+	last := b.refused[len(b.refused)-1]
 	if strings.HasPrefix(last.Field, fieldFamilies) {
 		return readyFor(ReasonFamilies, "this cluster supports none of the address families %s: %s", w.families, last.Message)
 	}
-	return readyFor(ReasonRefused, "Service %s cannot get an address: %s", ownership.DerivedName(st.Import), last.Message)
+	return readyFor(ReasonRefused, "Service %s cannot get an address: %s", ownership.DerivedName(b.Import), last.Message)
 }
 
 // syncOwned keeps the derived Service, the import's addresses and the slices in sync. It also does
@@ -97,15 +96,15 @@ func syncOwned(b builder) Desired {
 	}
 	a := readAddresses(b.State, ServiceAddresses(svc))
 	w := readService(b, a)
-	wanted, fault := syncService(b.State, a, w)
+	wanted, fault := syncService(b, a, w)
 	wanted, held := contested.Yield(b.Contested, svc, wanted)
 	w.notes = append(w.notes, b.heldNotes(held)...)
-	r, refused := refusedWhole(b.Refused)
+	r, refused := refusedWhole(b.refused)
 	refusal := ""
 	if refused {
 		wanted, refusal = svc, cmp.Or(r.Message, "without a reason")
 	}
-	d := Desired{Delete: notDeleted(otherServices(b.State)), Exclusive: true, Service: wanted, Retry: refused}
+	d := Desired{Delete: notDeleted(otherServices(b.State)), Exclusive: true, Service: wanted}
 	if !refused {
 		d.ServiceStatus = w.ingress(b, svc)
 	}

@@ -47,7 +47,7 @@ func readService(b builder, a addresses) desiredService {
 	w.ports, w.notes = ports, append(w.notes, notes...)
 	w.readAffinity(spec)
 	w.readInternalPolicy(spec)
-	for _, r := range b.Refused {
+	for _, r := range b.refused {
 		w.drop(r)
 	}
 	return w
@@ -96,9 +96,9 @@ func (w *desiredService) note(format string, args ...any) {
 
 // newService returns the derived Service to create. ok is false if each attempt to give it an
 // address has been refused.
-func newService(st observed.State, a addresses, w desiredService) (svc *corev1.Service, ok bool) {
+func newService(b builder, a addresses, w desiredService) (svc *corev1.Service, ok bool) {
 	tried := 0
-	for _, r := range st.Refused {
+	for _, r := range b.refused {
 		if refusedAddress(r) {
 			tried++
 		}
@@ -109,7 +109,7 @@ func newService(st observed.State, a addresses, w desiredService) (svc *corev1.S
 	}
 	way := ways[tried]
 	svc = &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: st.Import.Namespace, Name: ownership.DerivedName(st.Import)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Import.Namespace, Name: ownership.DerivedName(b.Import)},
 		Spec: corev1.ServiceSpec{
 			Type:           corev1.ServiceTypeClusterIP,
 			IPFamilies:     way.families,
@@ -120,22 +120,22 @@ func newService(st observed.State, a addresses, w desiredService) (svc *corev1.S
 	if len(way.ips) > 0 {
 		svc.Spec.ClusterIP = svc.Spec.ClusterIPs[0]
 	}
-	own(svc, st.Import, st.CRD)
+	own(svc, b.Import, b.CRD)
 	w.write(svc)
 	return svc, true
 }
 
 // syncService returns the desired derived Service. What others set on it stays. fault is the reason
 // why the wanted families are not available; the families then stay unchanged.
-func syncService(st observed.State, a addresses, w desiredService) (svc *corev1.Service, fault string) {
-	svc = st.Service.DeepCopy()
-	own(svc, st.Import, st.CRD)
+func syncService(b builder, a addresses, w desiredService) (svc *corev1.Service, fault string) {
+	svc = b.Service.DeepCopy()
+	own(svc, b.Import, b.CRD)
 	if len(w.ports) == 0 {
 		// A Service needs a port. The last known ports stay, and the condition reports the problem.
 		w.ports = svc.Spec.Ports
 	}
 	w.write(svc)
-	if refusedAny(st.Refused) {
+	if refusedAny(b.refused) {
 		return svc, "the API server refused to change its address families"
 	}
 	// The Service was of type ExternalName in the meantime.

@@ -115,11 +115,6 @@ type Changes struct {
 	// ExportConditions are the current or planned conditions of the export. There are none while
 	// writes are missing.
 	ExportConditions []metav1.Condition
-	// Retry means that the cause can disappear without a change of any watched object (a quota, an
-	// address range).
-	Retry bool
-	// RetryAddress means that the recorded addresses were refused and must be requested again.
-	RetryAddress bool
 	// Memory is for the next plan.
 	observed.Memory
 	// Again is the time until the state can change by itself, 0 for never.

@@ -19,7 +19,6 @@ import (
 // Compare returns the missing writes for the desired state, except those of conditions.
 func Compare(st observed.State, d desired.Desired) Changes {
 	c := Changes{
-		Retry: d.Retry, RetryAddress: d.RetryAddress || d.Native.RetryAddress,
 		Memory: observed.Memory{Preference: d.Preferred.Choice.Memory, NativePreference: d.Native.Preferred.Choice.Memory, Copies: d.Slices.Copies},
 		Again:  sooner(d.Preferred.Choice.Again, d.Native.Again), Check: d.Checked.Targets,
 	}
@@ -55,7 +54,8 @@ func Compare(st observed.State, d desired.Desired) Changes {
 }
 
 func (c *Changes) ofImport(st observed.State, d desired.Desired) {
-	if d.Import == nil || equality.Semantic.DeepEqual(st.Import, d.Import) {
+	// The edit that was refused first was that of the content.
+	if refused := st.Refused[observed.Target{Kind: observed.Import}]; d.Import == nil || len(refused) > 1 || equality.Semantic.DeepEqual(st.Import, d.Import) {
 		return
 	}
 	c.Import = &Edit[*mcsv1beta1.ServiceImport]{st.Import, d.Import}

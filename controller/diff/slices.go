@@ -55,7 +55,6 @@ func (c *Changes) syncSlices(st observed.State, existing []*discoveryv1.Endpoint
 	if d.Awaited != nil {
 		s.keepAwaited(d.Awaited)
 	}
-	c.Retry = c.Retry || len(c.Notes) > 0
 	return s
 }
 
@@ -100,13 +99,13 @@ func connects(edit Edit[*discoveryv1.EndpointSlice]) int {
 // refused reports whether the API server has refused the desired slice. It adds a note, and nothing
 // waits for the slice.
 func (s *sliceSync) refused(slice *discoveryv1.EndpointSlice) bool {
-	reason, refused := s.st.SlicesRefused[slice.Name]
-	if refused {
+	reason := s.st.Refused.Slice(slice.Name)
+	if reason != "" {
 		s.changes.Notes = append(s.changes.Notes, leftOut(slice, reason))
 		s.desired.Complement(slice)
 		s.changes.RefusedSlices = append(s.changes.RefusedSlices, slice)
 	}
-	return refused
+	return reason != ""
 }
 
 // deleteRest plans the deletion of the controller's slices that are not wanted, except those that

@@ -239,7 +239,7 @@ func TestNothingIsDisconnectedBeforeTheChosenAreConnected(t *testing.T) {
 	r.update("c1", "c2", "c3")
 	for range 5 {
 		st := r.state()
-		st.SlicesRefused = map[string]string{refused: "quota"}
+		st.Refused = refusedSlice(refused, "quota")
 		r.write(Plan(st))
 	}
 	equal(t, "while c3 is refused", r.usable(), "c1 c2")

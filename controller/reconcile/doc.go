@@ -6,7 +6,7 @@
 //	manager.go       the manager: leader election, metrics
 //	cache.go         the objects and fields that the caches keep
 //	identity.go      the ID of this cluster
-//	service.go       gather -> plan -> apply for one name
+//	service.go       the pass of one name: gather -> plan -> apply
 //	gather.go        reads everything that belongs to one name, from the caches
 //	clusterset.go    the exports of all clusters under a name, and their changes
 //	memory.go        what the passes of a name remember

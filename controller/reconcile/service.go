@@ -3,7 +3,6 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +22,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/plan"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -35,14 +35,13 @@ const (
 	retryDelay = time.Minute
 	// patience is for addresses that the API server has not released yet. It rarely needs more than
 	// a moment.
-	patience  = 7 * time.Second // The tries are after 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s.
-	soonDelay = 100 * time.Millisecond
-	// attempts limits the plans of one reconcile. Each refusal needs one more plan, and there are
-	// few parts to leave out.
-	attempts = 10
+	patience = 7 * time.Second // The tries are after 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s.
+	// attempts limits the plans of one pass. A new name needs five, and each refusal one more: there are few
+	// parts to leave out.
+	attempts = 15
 )
 
-var errRefusedTooOften = errors.New("the API server refused every variant of the derived Service")
+var errNoEnd = errors.New("the API server refuses everything that the controller can write")
 
 // serviceReconciler reconciles one namespace and name: all objects of that Service in the
 // clusterset.
@@ -58,95 +57,151 @@ type serviceReconciler struct {
 	associations associations
 }
 
-// Reconcile gathers, plans and applies. It adds each refusal by the server to the state, and what was written before, and plans
-// again.
+// pass is one reconcile of a name.
+type pass struct {
+	*serviceReconciler
+	*memory
+	key   types.NamespacedName
+	state observed.State
+	again time.Duration // until the next pass if nothing else happens; 0 for never
+}
+
+// Reconcile gathers, plans and writes, until there is nothing more to write.
+//
+// A new name needs four rounds of writes, each of which depends on the one before: the import, its
+// Service, the slices with the addresses, the status. They are made in one pass, from what the API server
+// answered. To wait for the caches after each of them would take four more passes. Another writer in
+// between makes the next write fail, because each carries the resourceVersion of the last answer. The
+// events of the writes then cause one more pass, which reads the caches.
 func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	m := r.memories.of(request.NamespacedName)
-	if r.shown.lacks(&m.awaited, time.Now()) {
+	p := &pass{serviceReconciler: r, memory: r.memories.of(request.NamespacedName), key: request.NamespacedName}
+	if r.shown.lacks(&p.awaited, time.Now()) {
 		// At the latest: the event of the write enqueues the name earlier.
 		return ctrl.Result{RequeueAfter: expectFor}, nil
 	}
-	gathered, err := r.gather(ctx, request.NamespacedName, m)
-	if err != nil {
+	if err := p.gather(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
-	p := pass{serviceReconciler: r, key: request.NamespacedName, memory: m, state: gathered.State, again: gathered.again}
 	for range attempts {
 		changes := plan.Plan(p.state)
-		answers, err := p.write(ctx, &changes)
-		if p.learn(err) {
-			log.FromContext(ctx).V(1).Info("refused, planning again", "error", err)
-			p.take(answers) // what was written before the refusal, so that it is not written again from an older version
-			continue
-		}
-		result, err := p.finish(ctx, changes, err)
-		if err != nil || !isStep(&changes) {
-			return result, err
-		}
-		if further, err := p.advance(ctx, answers); err != nil || !further {
-			return result, err
+		outcomes := p.write(ctx, changes)
+		if more, err := p.absorb(ctx, changes, outcomes); err != nil || !more {
+			return p.finish(ctx, changes, errors.Join(err, outcomes.Err()), outcomes.Aside())
 		}
 	}
-	return ctrl.Result{}, errRefusedTooOften
+	return ctrl.Result{}, errNoEnd
 }
 
-// sooner returns the shorter of two times, of which 0 means never.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
+// write makes the writes of a plan.
+func (p *pass) write(ctx context.Context, changes diff.Changes) apply.Outcomes {
+	w := *p.writer
+	w.Contested, w.Now, w.News = &p.contested, p.now(), func(fields []contested.Field) { p.report(ctx, p.state, fields) }
+	cautious := p.refusals.Over(w.Client, p.now())
+	w.Client = cautious
+	outcomes := w.Do(ctx, p.state, changes)
+	p.again = sooner(p.again, cautious.Next)
+	return outcomes
+}
+
+// absorb puts what became of the writes into the state. It reports whether there can be more to write: something
+// else in the place of what was refused, or what depends on a new object. What else there can be waits for the
+// caches.
+func (p *pass) absorb(ctx context.Context, changes diff.Changes, outcomes apply.Outcomes) (more bool, err error) {
+	p.Memory, p.state.Memory = changes.Memory, changes.Memory
+	created, refused, step := p.state.Import == nil, false, len(changes.Evict)+len(changes.Heal) == 0
+	p.state.Slices = slices.Clone(p.state.Slices)
+	for _, o := range outcomes {
+		switch o.Result {
+		case apply.Created, apply.Changed:
+			p.wrote(o.Object)
+			step = p.put(o) && step
+		case apply.Refused:
+			p.leaveOut(o)
+			refused = true
+		case apply.Held:
+			p.state.Contested, _ = p.contested.Held(p.now())
+			refused = true
+		case apply.Deleted:
+			step = false
+			p.state.Slices = slices.DeleteFunc(p.state.Slices, func(of *discoveryv1.EndpointSlice) bool { return of == o.Object })
+		default:
+			step = false
+		}
 	}
-	return a
-}
-
-// learn adds a refusal to the state. It returns false for any other outcome, and for a refusal that
-// the state already contains.
-func (p *pass) learn(err error) bool {
-	state := &p.state
-	service, imp, slices := new(apply.RefusedError), new(apply.ImportRefusedError), apply.SlicesRefusedError{}
-	native := new(apply.NativeRefusedError)
 	switch {
-	case errors.As(err, &native):
-		state.Native.Refused = append(state.Native.Refused, native.Refusals...)
-		state.KeepTrying = p.patient(native.Refusals)
-	case errors.Is(err, apply.ErrHeld):
-		state.Contested, _ = p.contested.Held(p.now())
-	case errors.As(err, &service):
-		state.Refused = append(state.Refused, service.Refusals...)
-		state.KeepTrying = p.patient(service.Refusals)
-	case errors.As(err, &imp) && state.ImportRefused == "":
-		state.ImportRefused = imp.Error()
-	case errors.As(err, &slices) && anyNew(state.SlicesRefused, slices):
-		all := map[string]string{}
-		maps.Copy(all, state.SlicesRefused)
-		maps.Copy(all, slices)
-		state.SlicesRefused = all
+	case outcomes.Err() != nil:
+		return false, nil
+	case changes.Native.Delete != nil: // nobody else needs the name
+		p.native = replaced{}
+	case created && p.state.Import != nil:
+		p.clusterset.introduced(p.state.Clusterset.Members)
+		return true, p.gatherDerived(ctx)
+	}
+	begins := changes.Create != nil || changes.Import != nil
+	return refused || step && begins && ownership.OfImport(p.state.Import), nil
+}
+
+// put puts the API server's answer into the state. It returns false for an object whose consequences the caches
+// have to show.
+func (p *pass) put(o apply.Outcome) bool {
+	state := &p.state
+	o.Object.SetManagedFields(nil) // as in the caches
+	switch object := o.Object.(type) {
+	case *mcsv1beta1.ServiceImport:
+		state.Import, state.Answered = object, true
+	case *corev1.Service:
+		if object.Labels[mcs.LabelNativeOf] != "" {
+			return false
+		}
+		ownership.KeepApplied(object)
+		state.Service = object
+		others := slices.DeleteFunc(slices.Clone(state.Owned), func(of *corev1.Service) bool { return of.Name == object.Name })
+		state.Owned = append(others, object)
+		return o.Result == apply.Created
+	case *discoveryv1.EndpointSlice:
+		if object.Labels[mcs.LabelNativeOf] != "" {
+			return false // It belongs to the Service with the import's own name.
+		}
+		i := slices.IndexFunc(state.Slices, func(of *discoveryv1.EndpointSlice) bool { return of.Name == object.Name })
+		if i < 0 {
+			state.Slices = append(state.Slices, object)
+		} else {
+			state.Slices[i] = object
+		}
 	default:
 		return false
 	}
 	return true
 }
 
-// anyNew reports whether more has a name that known does not have.
-func anyNew(known, more map[string]string) bool {
-	for name := range more {
-		if _, old := known[name]; !old {
-			return true
-		}
+// leaveOut adds what the API server refused to the state.
+func (p *pass) leaveOut(o apply.Outcome) {
+	if p.state.Refused == nil {
+		p.state.Refused = observed.Refused{}
 	}
-	return false
+	p.state.Refused[o.Target()] = append(p.state.Refused[o.Target()], o.Refusals...)
+	p.state.KeepTrying = p.patient(o.Refusals)
 }
 
-// allWritten reports whether everything is written, except slices that must be deleted and that the
-// server keeps.
-func allWritten(err error) bool { return err == nil || errors.As(err, new(*apply.EvictionError)) }
+// wrote records a write, and how long it took.
+func (p *pass) wrote(object client.Object) {
+	p.shown.await(&p.awaited, object, time.Now())
+	if slice, ok := object.(*discoveryv1.EndpointSlice); ok && p.clusterset != nil && ownership.SliceIsOurs(slice, nil) {
+		p.clusterset.written(slice)
+	}
+}
 
-// conclude returns when to reconcile again. Usually no time is set: the events of the writes
-// enqueue the name.
-func (p *pass) conclude(ctx context.Context, changes diff.Changes, err error) (ctrl.Result, error) {
-	if allWritten(err) && !changes.RetryAddress {
+// finish stores what the last plan leaves for the next pass, and returns when that has to begin at the latest.
+// aside is the error of writes on which nothing depends.
+func (p *pass) finish(ctx context.Context, changes diff.Changes, err, aside error) (ctrl.Result, error) {
+	p.settled.Store(changes.Writes() == 0)
+	if p.clusterset != nil {
+		p.clusterset.peers.Check(p.key, changes.Check)
+	}
+	if err == nil {
 		p.account(ctx, changes)
 	}
-	switch {
+	switch err := errors.Join(err, aside); {
 	case errors.Is(err, apply.ErrStale):
 		log.FromContext(ctx).V(1).Info("stale, reading again", "reason", err.Error())
 		p.stale = min(max(2*p.stale, staleDelay), mostStaleDelay) // until the caches show more
@@ -155,18 +210,18 @@ func (p *pass) conclude(ctx context.Context, changes diff.Changes, err error) (c
 		return ctrl.Result{}, err
 	}
 	p.stale = 0
-	switch {
-	case changes.RetryAddress:
-		return ctrl.Result{RequeueAfter: soonDelay}, nil
-	case changes.Retry:
-		return ctrl.Result{RequeueAfter: retryDelay}, nil
+	p.memories.forget(p.key, p.state)
+	if p.again = sooner(p.again, changes.Again); len(p.state.Refused)+len(changes.Notes) > 0 {
+		p.again = sooner(p.again, retryDelay)
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{RequeueAfter: p.again}, nil
 }
 
-// account stores and counts the current conditions of the name, and logs a refused import.
+// account counts the current conditions of the name, and logs a refused import.
 func (p *pass) account(ctx context.Context, changes diff.Changes) {
-	p.lacksAddress = time.Time{}
+	if len(p.state.Refused) == 0 {
+		p.lacksAddress = time.Time{}
+	}
 	ready, exports := p.ready, p.exports
 	switch {
 	case changes.Ready.Type != "":
@@ -176,16 +231,21 @@ func (p *pass) account(ctx context.Context, changes diff.Changes) {
 		gone := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: p.key.Namespace, Name: p.key.Name}}
 		p.associations.orphaned(types.NamespacedName{Namespace: p.key.Namespace, Name: ownership.DerivedName(gone)})
 	}
-	if p.state.ImportRefused != "" { // without an import, no condition can contain it
-		log.FromContext(ctx).Info("the API server refused a ServiceImport", "reason", p.state.ImportRefused)
+	if fault := p.state.Refused.Import(); fault != "" { // without an import, no condition can contain it
+		log.FromContext(ctx).Info("the API server refused a ServiceImport", "reason", fault)
 	}
 	if len(changes.ExportConditions) > 0 || p.state.Clusterset != nil && p.state.Clusterset.Export == nil {
 		exports = changes.ExportConditions
 	}
 	p.count(ready, exports)
-	if p.clusterset != nil && changes.CreateImport != nil {
-		p.clusterset.introduced(p.state.Clusterset.Members)
+}
+
+// sooner returns the shorter of two times, of which 0 means never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
 	}
+	return a
 }
 
 // report counts, logs and emits an event for each contested field.
@@ -201,14 +261,6 @@ func (r *serviceReconciler) report(ctx context.Context, state observed.State, fi
 		} else {
 			r.writer.Tell(state.Import, event)
 		}
-	}
-}
-
-// wrote records a write immediately after it.
-func (p *pass) wrote(object client.Object) {
-	p.shown.await(&p.awaited, object, time.Now())
-	if slice, ok := object.(*discoveryv1.EndpointSlice); ok && p.clusterset != nil && ownership.SliceIsOurs(slice, nil) {
-		p.clusterset.written(slice)
 	}
 }
 
