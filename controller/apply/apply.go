@@ -9,6 +9,7 @@ package apply
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -28,6 +29,10 @@ type Writer struct {
 	Status client.StatusClient
 	Live   client.Reader
 	Events events.EventRecorder
+	// Refusals are the writes of this name that the API server has refused, and Next is the pause until the
+	// earliest further try of one of them, 0 for none.
+	Refusals *Refusals
+	Next     time.Duration
 	// Contested are the fields of this name that another writer sets back, and Now is the time. News is
 	// called with those that begin to be left alone.
 	Contested *contested.Memory
@@ -52,6 +57,7 @@ type Writer struct {
 // that, because a selector of the Service can be the reason why these slices exist.
 func (w *Writer) Do(ctx context.Context, st observed.State, c diff.Changes) Outcomes {
 	w.outcomes = nil
+	w.Refusals.forget(w.Now)
 	w.creations(ctx, st, c)
 	w.service(ctx, st, c)
 	w.aside(w.evict(ctx, st, c))
@@ -82,6 +88,10 @@ func exactly(obj client.Object) client.Preconditions {
 	return client.Preconditions{UID: &uid, ResourceVersion: &version}
 }
 
+func (w *Writer) create(ctx context.Context, object client.Object) error {
+	return w.try("create", object, object, func() error { return w.Client.Create(ctx, object) })
+}
+
 func (w *Writer) patch(ctx context.Context, old, edited client.Object) error {
 	return w.count(old, edited, "patch", func(patch client.Patch) error { return w.Client.Patch(ctx, edited, patch) })
 }
@@ -93,7 +103,11 @@ func (w *Writer) patchStatus(ctx context.Context, old, edited client.Object) err
 // count sends a patch, and counts the writes of its fields.
 func (w *Writer) count(old, edited client.Object, verb string, send func(client.Patch) error) error {
 	fields := contested.Of(old, edited) // the answer overwrites edited
-	err := send(difference(old))
+	patch := difference(old)
+	body, err := patch.Data(edited)
+	if err == nil {
+		err = w.try(verb, old, json.RawMessage(body), func() error { return send(patch) })
+	}
 	switch {
 	case err != nil:
 	case edited.GetResourceVersion() != old.GetResourceVersion():

@@ -70,7 +70,7 @@ func newDesk(t *testing.T) desk {
 	if err := c.Create(t.Context(), imp); err != nil {
 		t.Fatal(err)
 	}
-	return desk{&Writer{Client: c, Status: c, Live: c, Events: &events.FakeRecorder{}, Contested: new(contested.Memory), News: func([]contested.Field) {}}, c, imp}
+	return desk{&Writer{Client: c, Status: c, Live: c, Events: &events.FakeRecorder{}, Refusals: new(Refusals), Contested: new(contested.Memory), News: func([]contested.Field) {}}, c, imp}
 }
 
 func (d desk) plan() diff.Changes {
@@ -201,7 +201,7 @@ func TestForeignObjectsAreNeverWritten(t *testing.T) {
 			"delete of an import": {DeleteImport: imp}, "delete of a slice": {DeleteSlices: []*discoveryv1.EndpointSlice{slice}},
 			"update of a slice": {UpdateSlices: []diff.Edit[*discoveryv1.EndpointSlice]{{Old: slice, New: slice}}},
 		} {
-			if err := errorOf(new(Writer).Do(t.Context(), observed.State{Import: imp}, changes)); !errors.Is(err, errNotOurs) {
+			if err := errorOf((&Writer{Refusals: new(Refusals)}).Do(t.Context(), observed.State{Import: imp}, changes)); !errors.Is(err, errNotOurs) {
 				t.Errorf("%s: got %v, want errNotOurs", name, err)
 			}
 		}

@@ -46,7 +46,8 @@ func (w *Writer) applyNative(ctx context.Context, n diff.Native, applied *corev1
 	if live != nil {
 		wanted.WithUID(live.UID).WithResourceVersion(live.ResourceVersion)
 	}
-	if err := w.Client.Apply(ctx, wanted, client.FieldOwner(mcs.ControllerName)); err != nil {
+	err := w.try("apply", n.Apply, wanted, func() error { return w.Client.Apply(ctx, wanted, client.FieldOwner(mcs.ControllerName)) })
+	if err != nil {
 		if fieldConflict(err) {
 			return err
 		}

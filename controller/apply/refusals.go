@@ -1,14 +1,12 @@
 package apply
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -31,77 +29,42 @@ type refusal struct {
 	until  time.Time
 }
 
-// Over returns a client that asks Refusals first. Next is the pause until the earliest further try of what it did not
-// send, or was refused, 0 for none.
-func (r *Refusals) Over(w client.Writer, now time.Time) *Cautious {
-	// Most refusals end because something else is sent.
+// forget forgets what was not tried for long: most refusals end because something else is sent.
+func (r *Refusals) forget(now time.Time) {
 	maps.DeleteFunc(r.by, func(_ [sha256.Size]byte, old refusal) bool { return now.Sub(old.until).Abs() > longestPause })
-	if r.by == nil {
-		r.by = map[[sha256.Size]byte]refusal{}
-	}
-	return &Cautious{Writer: w, by: r.by, now: now}
 }
 
-// Cautious is a client for the writes of one pass.
-type Cautious struct {
-	client.Writer
-	by   map[[sha256.Size]byte]refusal
-	now  time.Time
-	Next time.Duration
-}
-
-// Create implements client.Writer.
-func (c *Cautious) Create(ctx context.Context, object client.Object, o ...client.CreateOption) error {
-	return c.try("create", object, func() any { return object }, func() error { return c.Writer.Create(ctx, object, o...) })
-}
-
-// Update implements client.Writer.
-func (c *Cautious) Update(ctx context.Context, object client.Object, o ...client.UpdateOption) error {
-	return c.try("update", object, func() any { return object }, func() error { return c.Writer.Update(ctx, object, o...) })
-}
-
-// Patch implements client.Writer.
-func (c *Cautious) Patch(ctx context.Context, object client.Object, patch client.Patch, o ...client.PatchOption) error {
-	data, err := patch.Data(object)
-	if err != nil {
-		return err
-	}
-	return c.try("patch", object, func() any { return json.RawMessage(data) }, func() error { return c.Writer.Patch(ctx, object, patch, o...) })
-}
-
-// Apply implements client.Writer.
-func (c *Cautious) Apply(ctx context.Context, object runtime.ApplyConfiguration, o ...client.ApplyOption) error {
-	return c.try("apply", nil, func() any { return object }, func() error { return c.Writer.Apply(ctx, object, o...) })
-}
-
-// try sends what was not refused a moment ago.
-func (c *Cautious) try(verb string, object client.Object, body func() any, send func() error) error {
-	key, known := [sha256.Size]byte{}, len(c.by) > 0
-	if known { // Otherwise nothing has to be computed.
-		key = keyOf(verb, object, body())
-		last := c.by[key]
-		if left := min(last.until.Sub(c.now), last.pause); left > 0 { // The clock can have been set back.
-			c.wait(left)
+// try sends a write, unless it was refused a moment ago.
+func (w *Writer) try(verb string, object client.Object, body any, send func() error) error {
+	all, key := w.Refusals.by, [sha256.Size]byte{}
+	if len(all) > 0 { // Otherwise nothing has to be computed.
+		key = keyOf(verb, object, body)
+		last := all[key]
+		if left := min(last.until.Sub(w.Now), last.pause); left > 0 { // The clock can have been set back.
+			w.again(left)
 			return last.answer
 		}
 	}
 	err := send()
 	if !isRefusal(err) {
-		delete(c.by, key)
+		delete(all, key)
 		return err
 	}
-	if !known {
-		key = keyOf(verb, object, body())
+	if all == nil {
+		all = map[[sha256.Size]byte]refusal{}
+		w.Refusals.by = all
 	}
-	pause := min(max(2*c.by[key].pause, firstPause), longestPause)
-	c.by[key] = refusal{err, pause, c.now.Add(pause)}
-	c.wait(pause)
+	key = keyOf(verb, object, body) // a write that was refused has changed nothing of it
+	pause := min(max(2*all[key].pause, firstPause), longestPause)
+	all[key] = refusal{err, pause, w.Now.Add(pause)}
+	w.again(pause)
 	return err
 }
 
-func (c *Cautious) wait(pause time.Duration) {
-	if c.Next == 0 || pause < c.Next {
-		c.Next = pause
+// again makes Next not longer than a pause.
+func (w *Writer) again(pause time.Duration) {
+	if w.Next == 0 || pause < w.Next {
+		w.Next = pause
 	}
 }
 
@@ -116,9 +79,5 @@ func keyOf(verb string, object client.Object, body any) [sha256.Size]byte {
 		}
 		text, _ = json.Marshal(content)
 	}
-	name := ""
-	if object != nil {
-		name = fmt.Sprintf("%T %s/%s", object, object.GetNamespace(), object.GetName())
-	}
-	return sha256.Sum256(fmt.Appendf(nil, "%s %s %s", verb, name, text))
+	return sha256.Sum256(fmt.Appendf(nil, "%s %T %s/%s %s", verb, object, object.GetNamespace(), object.GetName(), text))
 }

@@ -35,8 +35,9 @@ func TestARefusedWriteIsNotRepeatedAtOnce(t *testing.T) {
 	var refusals Refusals
 	api := &refusing{}
 	create := func(name, version string) (time.Duration, error) {
-		c := refusals.Over(api, now)
-		err := c.Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}})
+		c := Writer{Client: api, Refusals: &refusals, Now: now}
+		refusals.forget(now)
+		err := c.create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}})
 		return c.Next, err
 	}
 	pause, first := create("foo", "1")

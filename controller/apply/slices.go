@@ -37,7 +37,7 @@ func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.C
 	}
 	for _, edit := range c.UpdateSlices {
 		if !ownership.SliceIsOurs(edit.Old, st.Import) {
-			w.must(Changed, edit.New, fmt.Errorf("update EndpointSlice %s: %w", edit.Old.Name, errNotOurs))
+			w.must(Changed, edit.New, wrap(errNotOurs, "update", edit.Old))
 			continue
 		}
 		made := edit.New.DeepCopy()
@@ -58,7 +58,7 @@ func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.C
 // deleteSlice deletes a slice, unless it has an endpoint that is lacking elsewhere.
 func (w *Writer) deleteSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice, lacking []*discoveryv1.EndpointSlice) {
 	if !ownership.SliceIsOurs(slice, st.Import) {
-		w.must(Deleted, slice, fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, errNotOurs))
+		w.must(Deleted, slice, wrap(errNotOurs, "delete", slice))
 		return
 	}
 	if len(lacking) > 0 {
@@ -138,7 +138,7 @@ func (w *Writer) liveSlice(ctx context.Context, st observed.State, slice *discov
 // are stale.
 func (w *Writer) createSlice(ctx context.Context, slice *discoveryv1.EndpointSlice) (*discoveryv1.EndpointSlice, error) {
 	made := slice.DeepCopy()
-	err := w.Client.Create(ctx, made)
+	err := w.create(ctx, made)
 	if !apierrors.IsAlreadyExists(err) {
 		return made, wrap(err, "create", slice)
 	}
@@ -165,7 +165,7 @@ func (w *Writer) createSlice(ctx context.Context, slice *discoveryv1.EndpointSli
 
 func (w *Writer) updateSlice(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
 	before := slice.ResourceVersion
-	err := w.Client.Update(ctx, slice)
+	err := w.try("update", slice, slice, func() error { return w.Client.Update(ctx, slice) })
 	if err == nil && slice.ResourceVersion == before {
 		err = errNoEffect
 	}

@@ -102,7 +102,7 @@ func setStatus(st observed.State, d desired.Desired, c *diff.Changes, ofReady ..
 	if st.ReadyByOthers && !ownership.OfImport(st.Import) { // a condition has only one writer
 		ofReady = nil
 	} else if st.CRD.Conditions {
-		setReady(&edited.Status, c.Ready)
+		meta.SetStatusCondition(&edited.Status.Conditions, c.Ready)
 	}
 	ofOwn := setOwn(st, d, &edited.Status)
 	edited, held := contested.Yield(st.Contested, st.Import, edited)
@@ -128,15 +128,6 @@ func readyNow(st observed.State) metav1.Condition {
 		return *stands
 	}
 	return metav1.Condition{}
-}
-
-// setReady replaces the condition of the same type.
-func setReady(status *mcsv1beta1.ServiceImportStatus, ready metav1.Condition) {
-	if stands := meta.FindStatusCondition(status.Conditions, ready.Type); stands != nil {
-		*stands = ready
-		return
-	}
-	status.Conditions = append(status.Conditions, ready)
 }
 
 // of adds the notes of the other stages, and the API server's refusal of the import.

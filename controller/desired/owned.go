@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/clusterset-dns/multicluster/controller/contested"
@@ -60,14 +61,18 @@ func createService(b builder) Desired {
 	if r, refused := refusedWhole(b.refused); refused {
 		return Desired{Ready: readyFor(ReasonRefused, "Service %s cannot be created: %s", name, r.Message)}
 	}
-	if b.KeepTrying && len(b.refused) > 0 && len(allocationAttempts(a.recorded, w.families)[0].ips) > 0 {
-		// C24: another address is the last resort. A condition would only change back and forth.
-		return Desired{}
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Import.Namespace, Name: name},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP},
 	}
-	svc, ok := newService(b, a, w)
-	if !ok {
+	switch early, none := b.allocate(&svc.Spec, a.recorded, w.families); {
+	case early: // Another address is the last resort. A condition would only change back and forth.
+		return Desired{}
+	case none:
 		return Desired{Ready: noAddress(b, w)}
 	}
+	own(svc, b.Import, b.CRD)
+	w.write(svc)
 	return Desired{Service: svc}
 }
 

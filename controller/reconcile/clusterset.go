@@ -39,46 +39,41 @@ type clusterset struct {
 	exporter *exporter  // nil: this cluster exports from all namespaces
 }
 
-// fromClusterset is what the clusterset exports under a name, and the pause until the next gather
-// if nothing else happens, 0 for never.
-type fromClusterset struct {
-	*observed.Clusterset
-	native *observed.Native
-	again  time.Duration
-}
-
-// gather reads what the clusterset exports under a name. imp is the import of this name, or nil.
-func (c *clusterset) gather(ctx context.Context, key types.NamespacedName, imp *mcsv1beta1.ServiceImport, m *memory) (*fromClusterset, error) {
+// gather reads what the clusterset exports under a name, and what this cluster has under the own name. The import,
+// if there is one, is in the state.
+func (c *clusterset) gather(ctx context.Context, p *pass) error {
+	key, imp := p.key, p.state.Import
 	c.names.waiting.forget(key)
 	snapshot := c.peers.Snapshot(key)
 	cs := &observed.Clusterset{Home: c.home, Silent: snapshot.Unknown, SilentExpired: snapshot.UnknownExpired, Probes: c.probes, Checked: c.peers.Checked(key), MaxEndpoints: c.maxEndpoints}
+	p.state.Clusterset = cs
 	var err error
 	if cs.Export, err = found(ctx, c.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
-		return nil, err
+		return err
 	}
 	svc, err := found(ctx, c.cache, key, new(corev1.Service))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	home, err := c.homeMember(ctx, key, cs.Export, svc)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.assume(cs, snapshot)
 	cs.Members = slices.Concat(snapshot.Active, snapshot.Expired, []merge.Member{home})
 	withdrawn := c.withdrawn(key, imp, cs)
 	var again time.Duration
-	cs.Vacant, again = m.vacant.of(cs.Members, func(m merge.Member) time.Duration { return c.graceOf(m, withdrawn, svc) }, c.now())
+	cs.Vacant, again = p.vacant.of(cs.Members, func(m merge.Member) time.Duration { return c.graceOf(m, withdrawn, svc) }, c.now())
+	p.next(again)
 	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
-	if cs.Namespace {
-		again = sooner(again, sooner(c.selectExport(key.Name, cs, namespace), c.selectPeers(key, imp, cs, namespace, &m.deselected)))
+	if cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil; cs.Namespace {
+		p.next(c.selectExport(key.Name, cs, namespace))
+		p.next(c.selectPeers(key, imp, cs, namespace, &p.deselected))
 	}
-	native, err := c.gatherNative(ctx, key, svc, namespace, m)
-	return &fromClusterset{cs, native.Native, sooner(again, native.again)}, err
+	return c.gatherNative(ctx, p, svc, namespace)
 }
 
 // graceOf returns for how long a member keeps what it had, 0 for one that lacks nothing.

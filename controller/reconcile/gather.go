@@ -34,16 +34,15 @@ func (p *pass) gather(ctx context.Context) (err error) {
 		return err
 	}
 	if p.clusterset != nil {
-		cs, err := p.clusterset.gather(ctx, p.key, g.Import, p.memory)
-		if err != nil {
+		if err := p.clusterset.gather(ctx, p); err != nil {
 			return err
 		}
-		g.Clusterset, g.Native, p.again = cs.Clusterset, cs.native, cs.again
 	}
-	var held, former time.Duration
-	g.Contested, held = p.contested.Held(now)
-	g.Former, former = p.former.of(g.Import, now)
-	p.again = sooner(p.again, sooner(held, former))
+	var again time.Duration
+	g.Contested, again = p.contested.Held(now)
+	p.next(again)
+	g.Former, again = p.former.of(g.Import, now)
+	p.next(again)
 	if g.Owned, err = p.owned(ctx, p.key); err != nil || g.Import == nil {
 		return err
 	}

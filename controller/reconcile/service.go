@@ -95,11 +95,9 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 // write makes the writes of a plan.
 func (p *pass) write(ctx context.Context, changes diff.Changes) apply.Outcomes {
 	w := *p.writer
-	w.Contested, w.Now, w.News = &p.contested, p.now(), func(fields []contested.Field) { p.report(ctx, p.state, fields) }
-	cautious := p.refusals.Over(w.Client, p.now())
-	w.Client = cautious
+	w.Refusals, w.Contested, w.Now, w.News = &p.refusals, &p.contested, p.now(), func(fields []contested.Field) { p.report(ctx, p.state, fields) }
 	outcomes := w.Do(ctx, p.state, changes)
-	p.again = sooner(p.again, cautious.Next)
+	p.next(w.Next)
 	return outcomes
 }
 
@@ -211,8 +209,9 @@ func (p *pass) finish(ctx context.Context, changes diff.Changes, err, aside erro
 	}
 	p.stale = 0
 	p.memories.forget(p.key, p.state)
-	if p.again = sooner(p.again, changes.Again); len(p.state.Refused)+len(changes.Notes) > 0 {
-		p.again = sooner(p.again, retryDelay)
+	p.next(changes.Again)
+	if len(p.state.Refused)+len(changes.Notes) > 0 {
+		p.next(retryDelay)
 	}
 	return ctrl.Result{RequeueAfter: p.again}, nil
 }
@@ -239,6 +238,9 @@ func (p *pass) account(ctx context.Context, changes diff.Changes) {
 	}
 	p.count(ready, exports)
 }
+
+// next makes the next pass begin after a pause at the latest, 0 for never.
+func (p *pass) next(pause time.Duration) { p.again = sooner(p.again, pause) }
 
 // sooner returns the shorter of two times, of which 0 means never.
 func sooner(a, b time.Duration) time.Duration {
