@@ -12,13 +12,11 @@
 //	memory.go        what the passes of a name remember
 //	expected.go      writes that the caches do not show yet
 //	associations.go  slices that kube-proxy may still use
-//	sliceevents.go   the events of slices
 //	enqueue.go       the names that an event affects, and the indices for them
 //	metrics.go       multicluster_serviceimports and others
 //	remembered.go    clusters whose exports imports record
 //	readyby.go       the writer of an import's condition Ready
-//	waiting.go       the priority of new names
+//	names.go         the names that change in a peer, and the priority of new ones
 //	tolerant.go      decodes objects that do not fit their Go type
-//	ending.go        the end of the process
-//	probes.go        /healthz and /readyz, also before the CRD exists
+//	probes.go        /healthz and /readyz, also before the CRD exists; the end of the process
 package reconcile

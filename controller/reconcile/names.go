@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -139,3 +140,58 @@ func (s *nameSource) WaitForSync(ctx context.Context) error {
 
 // String returns the name for logs.
 func (s *nameSource) String() string { return "clusters of the clusterset" }
+
+// New names have a low priority, so that started names are finished first. While updates arrive
+// faster than they are handled, new names would wait forever. So the names that have waited longest
+// get the normal priority, a few at a time.
+const (
+	raiseAfter = 10 * time.Second
+	raiseEvery = time.Second
+)
+
+// waiting contains the names that were enqueued with low priority. The zero value is empty.
+type waiting struct {
+	mu    sync.Mutex
+	since map[types.NamespacedName]time.Time
+}
+
+func (w *waiting) add(name types.NamespacedName, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.since == nil {
+		w.since = map[types.NamespacedName]time.Time{}
+	}
+	if _, waits := w.since[name]; !waits {
+		w.since[name] = now
+	}
+}
+
+// forget removes a name that is handled. It no longer waits, regardless of the result.
+func (w *waiting) forget(name types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.since, name)
+}
+
+// take returns the names that have waited longest, at most n, and removes them.
+func (w *waiting) take(n int, now time.Time) []types.NamespacedName {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old := slices.SortedFunc(maps.Keys(w.since), func(a, b types.NamespacedName) int { return w.since[a].Compare(w.since[b]) })
+	old = slices.DeleteFunc(old, func(name types.NamespacedName) bool { return now.Sub(w.since[name]) < raiseAfter })
+	old = old[:min(n, len(old))]
+	for _, name := range old {
+		delete(w.since, name)
+	}
+	return old
+}
+
+// raise enqueues names that have waited long with the normal priority, until ctx ends.
+func (s *nameSource) raise(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	_ = poll(ctx, raiseEvery, false, func(context.Context) (bool, error) {
+		for _, name := range s.waiting.take(workers, time.Now()) {
+			queue.Add(ctrl.Request{NamespacedName: name})
+		}
+		return false, nil
+	})
+}

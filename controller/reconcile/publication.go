@@ -29,24 +29,16 @@ func (*publication) NeedLeaderElection() bool { return true }
 
 // Start returns when the announcement is made, or when ctx ends.
 func (p *publication) Start(ctx context.Context) error {
-	tick := time.NewTicker(p.every)
-	defer tick.Stop()
-	for !p.published() {
-		complete, err := p.complete(ctx)
-		if err != nil && ctx.Err() == nil {
-			return err
+	err := poll(ctx, p.every, true, func(ctx context.Context) (bool, error) {
+		if p.published() {
+			return true, nil
 		}
-		if complete {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+		return p.complete(ctx)
+	})
+	if err == nil && ctx.Err() == nil {
+		p.publish()
 	}
-	p.publish()
-	return nil
+	return err
 }
 
 // complete reports whether all exports are settled.
