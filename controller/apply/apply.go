@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"time"
 
-	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,11 +37,8 @@ type Writer struct {
 	Contested *contested.Memory
 	Now       time.Time
 	News      func([]contested.Field)
-	// Deleting is called with each slice before the slice is deleted; the slice has its current
-	// labels. The function that Deleting returns is called with the outcome. It can be nil.
-	Deleting func(slice *discoveryv1.EndpointSlice) (done func(error))
-	// Healed is called for each leak that was repaired in a namespace. It can be nil.
-	Healed func(namespace string, leak observed.Leak)
+	// Repaired is called for each leak that was repaired in a namespace. It can be nil.
+	Repaired func(namespace string, leak observed.Leak)
 
 	outcomes Outcomes
 }
@@ -61,8 +57,8 @@ func (w *Writer) Do(ctx context.Context, st observed.State, c diff.Changes) Outc
 	w.creations(ctx, st, c)
 	w.service(ctx, st, c)
 	w.aside(w.evict(ctx, st, c))
-	w.aside(w.heal(ctx, st, c))
-	for _, write := range []func(context.Context, observed.State, diff.Changes){w.slicesAndImport, w.labels, w.native, w.deletions, w.exportStatus} {
+	w.aside(w.repair(ctx, st, c))
+	for _, write := range []func(context.Context, observed.State, diff.Changes){w.slicesAndImport, w.native, w.deletions, w.exportStatus} {
 		if !w.outcomes.stale() {
 			write(ctx, st, c)
 		}

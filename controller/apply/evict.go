@@ -132,27 +132,27 @@ func evictedEvent(svc *corev1.Service, names []string) desired.Event {
 		svc.Name, brief.ClipTo(200, strings.Join(names, ", ")))}
 }
 
-// heal makes kube-proxy forget the endpoints of slices that have lost the label of their Service.
+// repair makes kube-proxy forget the endpoints of slices that have lost the label of their Service.
 // It creates an empty slice with the same name and the label, which replaces the endpoints in
 // kube-proxy's cache, and deletes the slice.
-func (w *Writer) heal(ctx context.Context, st observed.State, c diff.Changes) error {
+func (w *Writer) repair(ctx context.Context, st observed.State, c diff.Changes) error {
 	var failed []error
-	for _, leak := range c.Heal {
-		err := w.healOne(ctx, st, leak)
-		if err == nil && w.Healed != nil {
-			w.Healed(st.Namespace, leak)
+	for _, leak := range c.Repair {
+		err := w.repairOne(ctx, st, leak)
+		if err == nil && w.Repaired != nil {
+			w.Repaired(st.Namespace, leak)
 		}
 		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
 }
 
-func (w *Writer) healOne(ctx context.Context, st observed.State, leak observed.Leak) error {
+func (w *Writer) repairOne(ctx context.Context, st observed.State, leak observed.Leak) error {
 	live := new(discoveryv1.EndpointSlice)
 	key := client.ObjectKey{Namespace: st.Namespace, Name: leak.Slice}
 	switch err := w.Live.Get(ctx, key, live); {
 	case apierrors.IsNotFound(err):
-		return w.healGone(ctx, st, leak)
+		return w.repairGone(ctx, st, leak)
 	case err != nil:
 		return fmt.Errorf("read EndpointSlice %s: %w", key, err)
 	case live.AddressType != leak.Type:
@@ -160,11 +160,11 @@ func (w *Writer) healOne(ctx context.Context, st observed.State, leak observed.L
 	case live.Labels[discoveryv1.LabelServiceName] == leak.Service:
 		return nil // The slice has the label again.
 	}
-	return w.healPresent(ctx, live, leak.Service)
+	return w.repairPresent(ctx, live, leak.Service)
 }
 
-// healGone repairs a leak whose slice no longer exists.
-func (w *Writer) healGone(ctx context.Context, st observed.State, leak observed.Leak) error {
+// repairGone repairs a leak whose slice no longer exists.
+func (w *Writer) repairGone(ctx context.Context, st observed.State, leak observed.Leak) error {
 	empty := &discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: st.Namespace, Name: leak.Slice, Labels: map[string]string{
 			discoveryv1.LabelServiceName: leak.Service, discoveryv1.LabelManagedBy: mcs.ControllerName,
@@ -177,11 +177,11 @@ func (w *Writer) healGone(ctx context.Context, st observed.State, leak observed.
 	return w.remove(ctx, empty)
 }
 
-// healPresent repairs a leak whose slice still exists. The slice has the label and no endpoints for
+// repairPresent repairs a leak whose slice still exists. The slice has the label and no endpoints for
 // a moment, and is then restored. If the process stops between the two patches, the slice belongs
 // to the derived Service, as it did before it lost the label. The controller then deletes it, as it
 // would have done if the slice had kept the label.
-func (w *Writer) healPresent(ctx context.Context, live *discoveryv1.EndpointSlice, service string) error {
+func (w *Writer) repairPresent(ctx context.Context, live *discoveryv1.EndpointSlice, service string) error {
 	empty := live.DeepCopy()
 	if empty.Labels == nil {
 		empty.Labels = map[string]string{}

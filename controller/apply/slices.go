@@ -27,10 +27,10 @@ func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.C
 		}
 		w.note(Created, made, err)
 	}
-	for _, one := range c.SwitchSlices {
+	for _, one := range c.KeepSlices {
 		live, err := w.liveSlice(ctx, st, one.Slice)
 		if err == nil {
-			live = one.Switched(live)
+			live = one.Kept(live)
 			err = w.updateSlice(ctx, live)
 		}
 		w.note(Changed, live, err)
@@ -96,13 +96,7 @@ func (w *Writer) remove(ctx context.Context, slice *discoveryv1.EndpointSlice) e
 	if slice.DeletionTimestamp != nil {
 		return nil
 	}
-	done := func(error) {}
-	if w.Deleting != nil {
-		done = w.Deleting(slice)
-	}
-	err := w.Client.Delete(ctx, slice, exactly(slice))
-	done(err)
-	return wrap(err, "delete", slice)
+	return wrap(w.Client.Delete(ctx, slice, exactly(slice)), "delete", slice)
 }
 
 // move copies a slice under another name and with the label of another Service, and then deletes
@@ -179,12 +173,4 @@ func ownedAlike(a, b *discoveryv1.EndpointSlice) bool {
 			return have.Kind == want.Kind && have.Name == want.Name
 		})
 	})
-}
-
-// labels patches the slices of c.Slices. A failed write of one slice does not block the others.
-func (w *Writer) labels(ctx context.Context, _ observed.State, c diff.Changes) {
-	for _, edit := range c.Slices {
-		made := edit.New.DeepCopy()
-		w.note(Changed, made, w.patch(ctx, edit.Old, made))
-	}
 }

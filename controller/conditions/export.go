@@ -55,7 +55,7 @@ func setExport(st observed.State, d desired.Desired, c *diff.Changes) {
 	c.ExportConditions = slices.DeleteFunc(slices.Clone(edited.Status.Conditions), func(c metav1.Condition) bool {
 		return !slices.Contains(exportKinds, c.Type)
 	})
-	if edited, _ = contested.Yield(st.Contested, export, edited); equality.Semantic.DeepEqual(export.Status, edited.Status) {
+	if edited, _ = contested.Without(st.Contested, export, edited); equality.Semantic.DeepEqual(export.Status, edited.Status) {
 		return
 	}
 	c.ExportStatus = &diff.Edit[*mcsv1beta1.ServiceExport]{Old: export, New: edited}

@@ -105,7 +105,7 @@ func setStatus(st observed.State, d desired.Desired, c *diff.Changes, ofReady ..
 		meta.SetStatusCondition(&edited.Status.Conditions, c.Ready)
 	}
 	ofOwn := setOwn(st, d, &edited.Status)
-	edited, held := contested.Yield(st.Contested, st.Import, edited)
+	edited, held := contested.Without(st.Contested, st.Import, edited)
 	for _, field := range held {
 		if field.Condition() == c.Ready.Type {
 			ofReady = nil

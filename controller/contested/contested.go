@@ -5,7 +5,7 @@
 //
 //	Of      the fields in which an edit of any object differs
 //	Memory  counts the writes of each field, and holds those that are set back
-//	Yield   takes the held fields out of an edit
+//	Without   takes the held fields out of an edit
 //
 // Fields that a tenant could use to take over a Service's traffic are never held: see never.
 package contested
@@ -114,16 +114,16 @@ func Of(old, edited Object) Fields {
 	return fields
 }
 
-// Yield returns an edit of an object in which the held fields are as they were, and these fields,
+// Without returns an edit of an object in which the held fields are as they were, and these fields,
 // sorted.
-func Yield[T any, O interface {
+func Without[T any, O interface {
 	*T
 	Object
 }](held Fields, old, edited O) (O, []Field) {
 	if len(held) == 0 {
 		return edited, nil
 	}
-	var yielded []Field
+	var fields []Field
 	was, types := tree(old)
 	is, more := tree(edited)
 	values := Of(old, edited)
@@ -131,7 +131,7 @@ func Yield[T any, O interface {
 		if held[field] != values[field] {
 			continue
 		}
-		yielded = append(yielded, field)
+		fields = append(fields, field)
 		for _, key := range keys {
 			if value, had := at(was, field.Place)[key]; had {
 				at(is, field.Place)[key] = value
@@ -140,13 +140,13 @@ func Yield[T any, O interface {
 			}
 		}
 	}
-	if len(yielded) == 0 {
+	if len(fields) == 0 {
 		return edited, nil
 	}
-	slices.SortFunc(yielded, func(a, b Field) int { return cmp.Compare(a.String(), b.String()) })
+	slices.SortFunc(fields, func(a, b Field) int { return cmp.Compare(a.String(), b.String()) })
 	left := O(new(T))
 	decode(is, append(types, more...), left)
-	return left, yielded
+	return left, fields
 }
 
 // Note returns the text about a held field for a condition's message.

@@ -140,7 +140,7 @@ func updateImport(b builder) Desired {
 func (b *builder) takeShape() (held []contested.Field) {
 	shaped := b.Import.DeepCopy()
 	b.shape(shaped)
-	b.Import, held = contested.Yield(b.Contested, b.Import, shaped)
+	b.Import, held = contested.Without(b.Contested, b.Import, shaped)
 	return held
 }
 

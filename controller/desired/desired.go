@@ -73,7 +73,7 @@ type Slices struct {
 	// Wanted have their final names and labels, and are sorted by name.
 	Wanted []*discoveryv1.EndpointSlice
 	// Copies are the digests of the wanted slices of other clusters, for the next plan. contents
-	// belong to the same slices: see Complement.
+	// belong to the same slices: see Fill.
 	Copies   digest.Copies
 	contents map[*discoveryv1.EndpointSlice]content
 	// Awaited returns the cluster of a slice that is kept with whatever content it has; only its
@@ -96,7 +96,7 @@ func ownSlices(b builder) Slices {
 	m := newSliceBuilder(b.Clusterset.Home, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, b.merged, b.Clusterset.MaxEndpoints)
 	// A choice between clusters counts and edits the endpoints of the slices.
 	if len(b.policy().Entries) == 0 {
-		m.lean(b.Copies)
+		m.reuse(b.Copies)
 	}
 	s.Wanted = m.of(b.members)
 	s.Copies, s.contents = m.copies, m.contents
@@ -118,9 +118,9 @@ func (s Slices) Digest(slice *discoveryv1.EndpointSlice) digest.Digest {
 	return digest.Of(slice)
 }
 
-// Complement gives a wanted slice its endpoints and ports, if it lacks them: Digest is all that is
+// Fill gives a wanted slice its endpoints and ports, if it lacks them: Digest is all that is
 // needed of a slice that is not written.
-func (s Slices) Complement(slice *discoveryv1.EndpointSlice) {
+func (s Slices) Fill(slice *discoveryv1.EndpointSlice) {
 	if fill := s.contents[slice].fill; fill != nil {
 		fill()
 	}
@@ -156,7 +156,7 @@ func (b builder) awaited(slice *discoveryv1.EndpointSlice) string {
 
 // setImport sets the edited import, without the fields that are left to another writer at present.
 func (d *Desired) setImport(b builder, edited *mcsv1beta1.ServiceImport) {
-	left, held := contested.Yield(b.Contested, b.Import, edited)
+	left, held := contested.Without(b.Contested, b.Import, edited)
 	for _, field := range held {
 		if field.IPs() {
 			d.HeldIPs = fmt.Sprintf("%q", edited.Spec.IPs)

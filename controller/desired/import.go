@@ -76,15 +76,15 @@ func leaveForeign(b builder) Desired {
 			"To use the Service as it is, set that annotation to %s and remove the annotation %s from this ServiceImport",
 		b.Service.Name, mcs.AnnotationDerivedService, b.Service.Name, mcs.AnnotationClusterIPs)}
 	if ownership.DerivedByUs(b.Import) && !slices.ContainsFunc(b.Owned, b.serves) {
-		d.takeBack(b)
+		d.clearIPs(b)
 	}
 	return d
 }
 
-// takeBack empties ips, because DNS would send clients to the next Service that gets these
+// clearIPs empties ips, because DNS would send clients to the next Service that gets these
 // addresses. A user's addresses stay, except the controller's addresses among them that are in
 // gone. ipFamilies stay, as the families to request when the Service returns.
-func (d *Desired) takeBack(b builder, gone ...netip.Addr) {
+func (d *Desired) clearIPs(b builder, gone ...netip.Addr) {
 	edited := b.Import.DeepCopy()
 	var left []string
 	if readAddresses(b.State, nil).userSet() {

@@ -280,24 +280,11 @@ func (b builder) wantedNative() (svc *corev1.Service, fault Ready) {
 // sameNative reports whether a Service has the fields that the controller wants. It ignores what
 // others add (ownership.KeepApplied leaves out their ports), and the targetPort: no pod has one.
 func sameNative(have, want *corev1.Service) bool {
-	type port struct {
-		name     string
-		protocol corev1.Protocol
-		port     int32
-		app      string
-	}
-	ports := func(svc *corev1.Service) (all []port) {
-		for _, p := range svc.Spec.Ports {
-			one := port{p.Name, p.Protocol, p.Port, ""}
-			if p.AppProtocol != nil {
-				one.app = *p.AppProtocol
-			}
-			all = append(all, one)
-		}
-		return all
+	samePort := func(a, b corev1.ServicePort) bool {
+		return a.Name == b.Name && a.Protocol == b.Protocol && a.Port == b.Port && deref(a.AppProtocol, "") == deref(b.AppProtocol, "")
 	}
 	a, b := have.Spec, want.Spec
-	if !slices.Equal(ports(have), ports(want)) || have.Labels[mcs.LabelNativeOf] != want.Labels[mcs.LabelNativeOf] {
+	if !slices.EqualFunc(a.Ports, b.Ports, samePort) || have.Labels[mcs.LabelNativeOf] != want.Labels[mcs.LabelNativeOf] {
 		return false
 	}
 	return b.ClusterIP == corev1.ClusterIPNone || a.SessionAffinity == b.SessionAffinity &&

@@ -38,7 +38,7 @@ func createService(b builder) Desired {
 	// Waiting does not help, and no client must be sent to these addresses in the meantime.
 	if gone := b.elsewhere(followed); len(gone) > 0 {
 		var d Desired
-		if d.takeBack(b, gone...); !equality.Semantic.DeepEqual(b.Import, d.Import) {
+		if d.clearIPs(b, gone...); !equality.Semantic.DeepEqual(b.Import, d.Import) {
 			return d
 		}
 		if len(a.recorded) > 0 {
@@ -102,7 +102,7 @@ func syncOwned(b builder) Desired {
 	a := readAddresses(b.State, ServiceAddresses(svc))
 	w := readService(b, a)
 	wanted, fault := syncService(b, a, w)
-	wanted, held := contested.Yield(b.Contested, svc, wanted)
+	wanted, held := contested.Without(b.Contested, svc, wanted)
 	w.notes = append(w.notes, b.heldNotes(held)...)
 	r, refused := refusedWhole(b.refused)
 	refusal := ""
@@ -126,7 +126,7 @@ func (w *desiredService) ingress(b builder, svc *corev1.Service) *corev1.Service
 	if status == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
 	}
-	if _, held := contested.Yield(b.Contested, svc, status); len(held) > 0 {
+	if _, held := contested.Without(b.Contested, svc, status); len(held) > 0 {
 		w.notes = append(w.notes, b.heldNotes(held)...)
 		return nil
 	}
@@ -144,7 +144,7 @@ func (d *Desired) keepAddresses(b builder, a addresses, wanted *corev1.Service, 
 		move := !equality.Semantic.DeepEqual(b.Service.Spec.IPFamilyPolicy, wanted.Spec.IPFamilyPolicy)
 		d.writeAddresses(b, a, current, !move && fault == "" && !a.userSet())
 	case len(current) == 0: // the wanted Service does not request its former addresses either
-		d.takeBack(b)
+		d.clearIPs(b)
 	}
 }
 
@@ -153,7 +153,7 @@ func (d *Desired) keepAddresses(b builder, a addresses, wanted *corev1.Service, 
 // Service, whose address is now free for any other Service.
 func remakeService(b builder) Desired {
 	d := Desired{Delete: notDeleted(b.Owned), Ready: readyFor(ReasonPending, "Service %s is headless: the controller deletes it and creates it again", b.Service.Name)}
-	d.takeBack(b)
+	d.clearIPs(b)
 	return d
 }
 

@@ -53,10 +53,10 @@ func newSliceBuilder(home string, name types.NamespacedName, merged merge.Merged
 	return m
 }
 
-// lean lets the builder leave out the contents of those slices of other clusters that are as in the last
+// reuse lets the builder leave out the contents of those slices of other clusters that are as in the last
 // plan.
-func (m *sliceBuilder) lean(last digest.Copies) {
-	m.last, m.contents = last.In(), map[*discoveryv1.EndpointSlice]content{}
+func (m *sliceBuilder) reuse(last digest.Copies) {
+	m.last, m.copies, m.contents = last, make(digest.Copies, len(last)), map[*discoveryv1.EndpointSlice]content{}
 }
 
 // of returns the slices of the clusters that export the name.
@@ -89,7 +89,7 @@ type sliceBuilder struct {
 	wanted  map[string]*discoveryv1.EndpointSlice
 	// last are the copies of the last plan, and copies those of this one. contents is nil if all slices
 	// are filled.
-	last     *digest.Lookup
+	last     digest.Copies
 	copies   digest.Copies
 	contents map[*discoveryv1.EndpointSlice]content
 }

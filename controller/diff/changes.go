@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,25 +36,30 @@ func (m Move) Moved(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice 
 	return slice
 }
 
-// Switch is a slice whose content is not known here, and that has to be put on standby, or taken
-// from it. Disconnect means that kube-proxy must not use its endpoints as before while it is on
-// standby.
-type Switch struct {
+// Keep is a slice that stays, and whose content is not known here. Its labels are corrected, and it is put on
+// standby, or taken from it. Disconnect means that kube-proxy must not use its endpoints as before while it is
+// on standby.
+type Keep struct {
 	Slice      *discoveryv1.EndpointSlice
+	Labels     map[string]string
 	Standby    preference.Standby
 	Disconnect bool
 }
 
-// Switched returns the slice to write. live is the existing slice, with its content.
-func (s Switch) Switched(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+// Kept returns the slice to write. live is the existing slice, with its content.
+func (k Keep) Kept(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	slice := live.DeepCopy()
+	slice.Labels = maps.Clone(k.Labels)
+	if k.Standby == preference.StandbyOf(slice) {
+		return slice
+	}
 	preference.Connect(slice)
 	switch {
-	case s.Standby == preference.Connected:
-	case s.Disconnect:
-		preference.Disconnect(slice, s.Standby)
+	case k.Standby == preference.Connected:
+	case k.Disconnect:
+		preference.Disconnect(slice, k.Standby)
 	default:
-		slice.Labels[mcs.LabelStandby] = string(s.Standby)
+		slice.Labels[mcs.LabelStandby] = string(k.Standby)
 	}
 	return slice
 }
@@ -82,8 +88,8 @@ type Changes struct {
 	// other users could create such slices again and again, or the API server could keep them, and
 	// the wait would never end. Package apply emits an event for the deleted slices.
 	Evict []*discoveryv1.EndpointSlice
-	// Heal are the leaks to repair, each by an empty slice with the name of the lost slice.
-	Heal []observed.Leak
+	// Repair are the leaks to repair, each by an empty slice with the name of the lost slice.
+	Repair []observed.Leak
 	// CreateSlices, UpdateSlices and DeleteSlices are slices of the controller, sorted by name.
 	// Updates that connect a slice are the first. An update contains the whole slice. These writes come before the addresses, so that a name that
 	// resolves has endpoints.
@@ -93,13 +99,10 @@ type Changes struct {
 	RefusedSlices []*discoveryv1.EndpointSlice
 	// MoveSlices are slices of the controller that get another name and Service, sorted by name.
 	MoveSlices []Move
-	// SwitchSlices are slices of the controller to put on standby, or to take from it, sorted by
-	// name.
-	SwitchSlices []Switch
+	// KeepSlices are slices of the controller with other labels, sorted by name.
+	KeepSlices []Keep
 	// Import and ImportStatus are edits of the import. A plan never has both.
 	Import, ImportStatus *Edit[*mcsv1beta1.ServiceImport]
-	// Slices are edits of the labels of the controller's slices, sorted by name.
-	Slices []Edit[*discoveryv1.EndpointSlice]
 	// Delete are Services of the controller, sorted by name.
 	Delete []*corev1.Service
 	// Native are the writes of the Service with the import's own name.
@@ -131,7 +134,7 @@ type Edit[T any] struct{ Old, New T }
 
 // Writes returns the number of planned writes that conditions wait for, not counting events.
 func (c *Changes) Writes() int {
-	n := len(c.MoveSlices) + len(c.SwitchSlices) + len(c.Slices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Delete)
+	n := len(c.MoveSlices) + len(c.KeepSlices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Delete)
 	for _, planned := range []bool{
 		c.CreateImport != nil, c.DeleteImport != nil, c.Create != nil, c.Service != nil, c.ServiceStatus != nil, c.Import != nil,
 		c.ImportStatus != nil, c.ExportStatus != nil, c.Native != Native{},
@@ -145,5 +148,5 @@ func (c *Changes) Writes() int {
 
 // Empty reports whether there is nothing to write and no event to emit.
 func (c *Changes) Empty() bool {
-	return c.Writes() == 0 && len(c.Evict)+len(c.Heal)+len(c.Events)+len(c.ExportEvents) == 0
+	return c.Writes() == 0 && len(c.Evict)+len(c.Repair)+len(c.Events)+len(c.ExportEvents) == 0
 }

@@ -3,7 +3,6 @@ package diff
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -20,7 +19,7 @@ import (
 func Compare(st observed.State, d desired.Desired) Changes {
 	c := Changes{
 		Memory: observed.Memory{Preference: d.Preferred.Choice.Memory, NativePreference: d.Native.Preferred.Choice.Memory, Copies: d.Slices.Copies},
-		Again:  sooner(d.Preferred.Choice.Again, d.Native.Again), Check: d.Checked.Targets,
+		Again:  observed.Sooner(d.Preferred.Choice.Again, d.Native.Again), Check: d.Checked.Targets,
 	}
 	switch imp := st.Import; {
 	case d.Withdrawn:
@@ -86,14 +85,6 @@ func (c *Changes) ofNative(st observed.State, d desired.Native) {
 		c.Evict = append(c.Evict, evicted(st.Native.Local, st.Import, svc)...)
 	}
 	c.syncSlices(st, st.Native.Slices, d.Slices)
-}
-
-// sooner returns the shorter of two times, of which 0 means never.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // renamePorts lets traffic go on while ports of the Service get other names (C12), also if the API server refuses that. kube-proxy finds

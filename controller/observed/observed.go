@@ -131,6 +131,14 @@ type Memory struct {
 	Copies digest.Copies
 }
 
+// Sooner returns the shorter of two times, of which 0 means never.
+func Sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
 // CRD describes the fields of the served version of the ServiceImport CRD. The API server prunes
 // other fields, so they would be written in every pass.
 type CRD struct {

@@ -116,8 +116,8 @@ func (w *world) apply(c diff.Changes, n int) int {
 	for _, slice := range c.CreateSlices {
 		add(true, func() { w.slices = append(w.slices, slice) })
 	}
-	for _, one := range c.SwitchSlices {
-		add(true, func() { w.slices[slices.Index(w.slices, one.Slice)] = one.Switched(one.Slice) })
+	for _, one := range c.KeepSlices {
+		add(true, func() { w.slices[slices.Index(w.slices, one.Slice)] = one.Kept(one.Slice) })
 	}
 	for _, edit := range c.UpdateSlices {
 		add(true, func() { w.slices[slices.Index(w.slices, edit.Old)] = edit.New })
@@ -140,9 +140,6 @@ func (w *world) apply(c diff.Changes, n int) int {
 		w.imp.Generation++
 	})
 	add(c.ImportStatus != nil, func() { w.imp = c.ImportStatus.New })
-	for _, edit := range c.Slices {
-		add(true, func() { w.slices[slices.Index(w.slices, edit.Old)] = edit.New })
-	}
 	for _, svc := range c.Delete {
 		add(true, func() { delete(w.services, svc.Name) })
 	}

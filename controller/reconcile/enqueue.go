@@ -155,17 +155,18 @@ func (r *serviceReconciler) sliceHandler() handler.EventHandler {
 	slice := func(object client.Object) *discoveryv1.EndpointSlice { return object.(*discoveryv1.EndpointSlice) }
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
-			r.changed(ctx, nil, slice(e.Object))
+			r.changed(ctx, nil, slice(e.Object), true)
 			r.enqueueOwn(ctx, nil, slice(e.Object))
 			enqueue.Create(ctx, e, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			r.changed(ctx, slice(e.ObjectOld), slice(e.ObjectNew))
+			r.changed(ctx, slice(e.ObjectOld), slice(e.ObjectNew), true)
 			r.enqueueOwn(ctx, slice(e.ObjectOld), slice(e.ObjectNew))
 			enqueue.Update(ctx, e, q)
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			r.changed(ctx, slice(e.Object), nil)
+			// Without a clusterset, the cache lacks some slices: one that gets their label seems to be deleted.
+			r.changed(ctx, slice(e.Object), nil, !e.DeleteStateUnknown && r.clusterset != nil)
 			r.enqueueOwn(ctx, slice(e.Object), nil)
 			enqueue.Delete(ctx, e, q)
 		},

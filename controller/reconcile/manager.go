@@ -181,7 +181,7 @@ func addServiceReconciler(ctx context.Context, mgr manager.Manager, options Opti
 		crd: options.CRD,
 		now: options.Now,
 	}
-	r.writer.Deleting, r.writer.Healed = r.associations.weDelete, r.associations.healed
+	r.writer.Repaired = r.associations.repaired
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("serviceimport").
 		Watches(&mcsv1beta1.ServiceImport{}, r.shown.before(&handler.EnqueueRequestForObject{})).
@@ -213,9 +213,7 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		ofPeers.Connect = peers.ConnectTCP
 	}
 	registry := peers.New(ofPeers)
-	if err := countEndpoints(ctx, mgr.GetCache()); err != nil {
-		return err
-	}
+	readyEndpoints.cache.Store(&endpointCache{mgr.GetCache(), ctx})
 	if options.Identity != nil {
 		watch := &propertyWatch{options.Identity, propertyPolls * options.Poll, registry.SetProperties, mgr.GetLogger()}
 		if err := mgr.Add(watch); err != nil {
@@ -223,7 +221,6 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		}
 	}
 	names := newNameSource(ctx, options.ClusterID, registry, mgr.GetCache())
-	r.associations.all = true
 	r.clusterset = &clusterset{
 		home: options.ClusterID, cache: mgr.GetCache(), peers: registry, names: names, maxEndpoints: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
 		began: options.Now(), now: options.Now, grace: cmp.Or(options.ServiceGrace, serviceGrace),

@@ -172,7 +172,7 @@ func (v *vacancies) of(members []merge.Member, grace func(merge.Member) time.Dur
 		(*v)[m.Cluster] = since
 		if left := grace - now.Sub(since); left > 0 {
 			clusters = append(clusters, m.Cluster)
-			next = sooner(next, left)
+			next = observed.Sooner(next, left)
 		}
 	}
 	return clusters, next

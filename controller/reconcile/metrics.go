@@ -47,7 +47,7 @@ var usuallyContested = []string{
 }
 
 func init() {
-	metrics.Registry.MustRegister(buildInfo, serviceImports, serviceExports, readyEndpoints, importDuration, contestedFields)
+	metrics.Registry.MustRegister(buildInfo, serviceImports, serviceExports, &readyEndpoints, importDuration, contestedFields)
 	for _, field := range usuallyContested {
 		contestedFields.WithLabelValues(field) // a counter that begins with 1 has no increase
 	}

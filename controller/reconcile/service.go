@@ -106,7 +106,7 @@ func (p *pass) write(ctx context.Context, changes diff.Changes) apply.Outcomes {
 // caches.
 func (p *pass) absorb(ctx context.Context, changes diff.Changes, outcomes apply.Outcomes) (more bool, err error) {
 	p.Memory, p.state.Memory = changes.Memory, changes.Memory
-	created, refused, step := p.state.Import == nil, false, len(changes.Evict)+len(changes.Heal) == 0
+	created, refused, step := p.state.Import == nil, false, len(changes.Evict)+len(changes.Repair) == 0
 	p.state.Slices = slices.Clone(p.state.Slices)
 	for _, o := range outcomes {
 		switch o.Result {
@@ -197,7 +197,7 @@ func (p *pass) finish(ctx context.Context, changes diff.Changes, err, aside erro
 		p.clusterset.peers.Check(p.key, changes.Check)
 	}
 	if err == nil {
-		p.account(ctx, changes)
+		p.countConditions(ctx, changes)
 	}
 	switch err := errors.Join(err, aside); {
 	case errors.Is(err, apply.ErrStale):
@@ -216,8 +216,8 @@ func (p *pass) finish(ctx context.Context, changes diff.Changes, err, aside erro
 	return ctrl.Result{RequeueAfter: p.again}, nil
 }
 
-// account counts the current conditions of the name, and logs a refused import.
-func (p *pass) account(ctx context.Context, changes diff.Changes) {
+// countConditions counts the current conditions of the name, and logs a refused import.
+func (p *pass) countConditions(ctx context.Context, changes diff.Changes) {
 	if len(p.state.Refused) == 0 {
 		p.lacksAddress = time.Time{}
 	}
@@ -240,15 +240,7 @@ func (p *pass) account(ctx context.Context, changes diff.Changes) {
 }
 
 // next makes the next pass begin after a pause at the latest, 0 for never.
-func (p *pass) next(pause time.Duration) { p.again = sooner(p.again, pause) }
-
-// sooner returns the shorter of two times, of which 0 means never.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
+func (p *pass) next(pause time.Duration) { p.again = observed.Sooner(p.again, pause) }
 
 // report counts, logs and emits an event for each contested field.
 func (r *serviceReconciler) report(ctx context.Context, state observed.State, fields []contested.Field) {
