@@ -10,6 +10,7 @@ package apply
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -49,15 +50,15 @@ type Writer struct {
 //   - nothing more is written if the plan was made from a stale import, Service or slice
 //   - Services and imports are deleted only if everything before was written: others take their place
 //
-// Slices that must leave a Service of the controller are deleted in any case. The Service is written before
-// that, because a selector of the Service can be the reason why these slices exist.
-func (w *Writer) Do(ctx context.Context, st observed.State, c diff.Changes) Outcomes {
+// Slices that must leave a Service of the controller are deleted, and kube-proxy is repaired, in any case; aside is
+// the error of that. The Service is written before, because a selector of the Service can be the reason why these
+// slices exist.
+func (w *Writer) Do(ctx context.Context, st observed.State, c diff.Changes) (all Outcomes, aside error) {
 	w.outcomes = nil
 	w.Refusals.forget(w.Now)
 	w.creations(ctx, st, c)
 	w.service(ctx, st, c)
-	w.aside(w.evict(ctx, st, c))
-	w.aside(w.repair(ctx, st, c))
+	aside = errors.Join(w.evict(ctx, st, c), w.repair(ctx, st, c))
 	for _, write := range []func(context.Context, observed.State, diff.Changes){w.slicesAndImport, w.native, w.deletions, w.exportStatus} {
 		if !w.outcomes.stale() {
 			write(ctx, st, c)
@@ -69,7 +70,7 @@ func (w *Writer) Do(ctx context.Context, st observed.State, c diff.Changes) Outc
 			w.Tell(st.Clusterset.Export, c.ExportEvents...)
 		}
 	}
-	return w.outcomes
+	return w.outcomes, aside
 }
 
 // Tell emits events for an object.

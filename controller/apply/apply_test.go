@@ -44,8 +44,8 @@ func (d desk) do(ctx context.Context, st observed.State, c diff.Changes) error {
 	return errorOf(d.Do(ctx, st, c))
 }
 
-func errorOf(all Outcomes) error {
-	var errs []error
+func errorOf(all Outcomes, aside error) error {
+	errs := []error{aside}
 	for _, o := range all {
 		errs = append(errs, o.Err)
 	}
@@ -120,10 +120,11 @@ func TestSlicesComeBeforeTheAddresses(t *testing.T) {
 	}
 	st := observed.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp}
 	var writes []string
-	for _, o := range d.Do(t.Context(), st, diff.Changes{
+	all, _ := d.Do(t.Context(), st, diff.Changes{
 		Import:       &diff.Edit[*mcsv1beta1.ServiceImport]{Old: d.imp, New: filled},
 		CreateSlices: []*discoveryv1.EndpointSlice{slice},
-	}) {
+	})
+	for _, o := range all {
 		writes = append(writes, fmt.Sprintf("%T", o.Object))
 		if version := o.Object.GetResourceVersion(); o.Err != nil || version == "" || version == d.imp.ResourceVersion {
 			t.Errorf("%T has the version from before the write: %v", o.Object, o.Err)
@@ -225,7 +226,7 @@ func TestRefusalNamesTheField(t *testing.T) {
 			d := newDesk(t)
 			changes := d.plan()
 			test.edit(changes.Create)
-			got := d.Do(t.Context(), observed.State{Import: d.imp}, changes)
+			got, _ := d.Do(t.Context(), observed.State{Import: d.imp}, changes)
 			if len(got) != 1 || got[0].Result != Refused {
 				t.Fatalf("got %v, want a refusal", got)
 			}

@@ -249,7 +249,7 @@ func TestEvictionsBlockNoOtherWrites(t *testing.T) {
 	}
 	changes.UpdateSlices[0].New.Labels["some"] = "label"
 	st := observed.State{Import: d.imp, Service: d.svc}
-	if all := d.Do(t.Context(), st, changes); !errors.Is(all.Err(), ErrStale) || all.Aside() != nil || d.there(t, slice) {
+	if all, aside := d.Do(t.Context(), st, changes); !errors.Is(all.Err(), ErrStale) || aside != nil || d.there(t, slice) {
 		t.Errorf("got %v, want ErrStale of the other write, and no slice", all)
 	}
 
@@ -257,8 +257,8 @@ func TestEvictionsBlockNoOtherWrites(t *testing.T) {
 	d.Writer.Client = failing{d.Writer.Client}
 	changes.Evict, changes.UpdateSlices = []*discoveryv1.EndpointSlice{slice}, []diff.Edit[*discoveryv1.EndpointSlice]{{Old: edited, New: edited.DeepCopy()}}
 	changes.UpdateSlices[0].New.Labels["some"] = "label"
-	if all := d.Do(t.Context(), st, changes); !errors.Is(all.Aside(), errRefused) || all.Err() != nil {
-		t.Errorf("got %v, want %v, of the eviction alone", all, errRefused)
+	if all, aside := d.Do(t.Context(), st, changes); !errors.Is(aside, errRefused) || all.Err() != nil {
+		t.Errorf("got %v, want %v, of the eviction alone", aside, errRefused)
 	}
 	if !d.there(t, edited) || edited.Labels["some"] != "label" {
 		t.Error("the other write was not made")

@@ -46,17 +46,15 @@ func (w *Writer) applyNative(ctx context.Context, n diff.Native, applied *corev1
 	if live != nil {
 		wanted.WithUID(live.UID).WithResourceVersion(live.ResourceVersion)
 	}
-	err := w.try("apply", n.Apply, wanted, func() error { return w.Client.Apply(ctx, wanted, client.FieldOwner(mcs.ControllerName)) })
-	if err != nil {
-		if fieldConflict(err) {
+	return wrap(w.try("apply", n.Apply, n.Apply, func() error {
+		if err := w.Client.Apply(ctx, wanted, client.FieldOwner(mcs.ControllerName)); err != nil {
 			return err
 		}
-		return wrap(err, "apply", n.Apply)
-	}
-	if applied.ResourceVersion = *wanted.ResourceVersion; live != nil && applied.ResourceVersion == live.ResourceVersion {
-		return fmt.Errorf("apply Service %s: %w", n.Apply.Name, errNoEffect)
-	}
-	return nil
+		if applied.ResourceVersion = *wanted.ResourceVersion; live != nil && applied.ResourceVersion == live.ResourceVersion {
+			return errNoEffect
+		}
+		return nil
+	}), "apply", n.Apply)
 }
 
 // serviceOf returns the fields of a Service that are set.

@@ -44,42 +44,34 @@ type Outcome struct {
 	// be left out in turn.
 	Refusals []observed.Refusal
 	Err      error
-	// Aside means that no other write depends on this one: the deletion of a slice of others, the repair of
-	// kube-proxy.
-	Aside bool
 }
 
 // Outcomes are the outcomes of all writes of a plan, in their order.
 type Outcomes []Outcome
 
-// Err returns the errors of the writes that must be tried again, except those aside.
-func (all Outcomes) Err() error { return all.err(false) }
-
-// Aside returns the errors of the writes aside.
-func (all Outcomes) Aside() error { return all.err(true) }
-
-func (all Outcomes) err(aside bool) error {
+// Err returns the errors of the writes that must be tried again.
+func (all Outcomes) Err() error {
 	var errs []error
 	for _, o := range all {
-		if o.Aside == aside && (o.Result == Stale || o.Result == Failed) {
+		if o.Result == Stale || o.Result == Failed {
 			errs = append(errs, o.Err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// made reports whether all writes were made, except those aside.
+// made reports whether all writes were made.
 func (all Outcomes) made() bool {
-	return !slices.ContainsFunc(all, func(o Outcome) bool { return o.Err != nil && !o.Aside })
+	return !slices.ContainsFunc(all, func(o Outcome) bool { return o.Err != nil })
 }
 
 func (all Outcomes) stale() bool {
-	return slices.ContainsFunc(all, func(o Outcome) bool { return o.Result == Stale && !o.Aside })
+	return slices.ContainsFunc(all, func(o Outcome) bool { return o.Result == Stale })
 }
 
 // note records what became of a write.
 func (w *Writer) note(result Result, object client.Object, err error) {
-	if refused := isRefusal(err) || errors.Is(err, errForeignSlice) || errors.Is(err, errNoEffect) || fieldConflict(err); refused {
+	if isRefusal(err) {
 		w.outcomes = append(w.outcomes, Outcome{Result: Refused, Object: object, Refusals: refusals(object, err), Err: err})
 		return
 	}
@@ -98,14 +90,6 @@ func (w *Writer) must(result Result, object client.Object, err error) {
 		result = Failed
 	}
 	w.outcomes = append(w.outcomes, Outcome{Result: result, Object: object, Err: err})
-}
-
-// aside records an error on which no other write depends.
-func (w *Writer) aside(err error) {
-	if err != nil {
-		w.must(Failed, nil, err)
-		w.outcomes[len(w.outcomes)-1].Aside = true
-	}
 }
 
 var (
@@ -133,7 +117,7 @@ func wrap(err error, verb string, obj client.Object) error {
 	switch {
 	case err == nil:
 		return nil
-	case (apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)) && !denied(err.Error()):
+	case (apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err)) && !denied(err.Error()) && !fieldConflict(err):
 		return fmt.Errorf("%s %s/%s: %w: %w", verb, obj.GetNamespace(), obj.GetName(), ErrStale, err)
 	default:
 		return fmt.Errorf("%s %s/%s: %w", verb, obj.GetNamespace(), obj.GetName(), err)
@@ -155,14 +139,16 @@ func apiStatus(err error) apierrors.APIStatus {
 }
 
 // isRefusal reports whether the API server answered, and will answer the same again: it found a fault in what was sent, a
-// webhook or a policy denied it, or could not be asked, or there is no address or no room. An API server that is not there,
-// or that knows a newer object, has refused nothing.
+// webhook or a policy denied it or has undone it, or could not be asked, or there is no address or no room, or somebody
+// else has the name or the field. An API server that is not there, or that knows a newer object, has refused nothing.
 func isRefusal(err error) bool {
 	status := apiStatus(err)
 	switch {
+	case errors.Is(err, errForeignSlice), errors.Is(err, errNoEffect):
+		return true
 	case status == nil || errors.Is(err, ErrStale):
 		return false
-	case denied(status.Status().Message):
+	case denied(status.Status().Message), fieldConflict(err):
 		return true
 	}
 	switch status.Status().Code {
@@ -185,7 +171,7 @@ func refusals(of client.Object, err error) []observed.Refusal {
 	switch {
 	case isService && errors.Is(err, errNoEffect):
 		return []observed.Refusal{{Message: errNoEffect.Error()}}
-	case !isService || status == nil || fieldConflict(err):
+	case !isService || status == nil:
 		return []observed.Refusal{{Message: err.Error()}}
 	}
 	text := status.Status().Message
@@ -193,7 +179,7 @@ func refusals(of client.Object, err error) []observed.Refusal {
 	case strings.Contains(text, "failed to allocate a serviceIP") && strings.Contains(text, "range is full"):
 		// As the API server says it: kubernetes pkg/registry/core/service/storage/alloc.go.
 		return []observed.Refusal{{Field: "spec.clusterIPs", Message: text}}
-	case details != nil && len(details.Causes) > 0:
+	case details != nil && len(details.Causes) > 0 && !fieldConflict(err):
 		return refusalsOf(details.Causes)
 	default:
 		return []observed.Refusal{{Message: text}}

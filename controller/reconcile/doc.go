@@ -14,9 +14,7 @@
 //	associations.go  slices that kube-proxy may still use
 //	enqueue.go       the names that an event affects, and the indices for them
 //	metrics.go       multicluster_serviceimports and others
-//	remembered.go    clusters whose exports imports record
-//	readyby.go       the writer of an import's condition Ready
-//	names.go         the names that change in a peer, and the priority of new ones
+//	names.go         the names that change in a peer, the priority of new ones, and what imports record
 //	tolerant.go      decodes objects that do not fit their Go type
 //	probes.go        /healthz and /readyz, also before the CRD exists; the end of the process
 package reconcile

@@ -226,8 +226,9 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		began: options.Now(), now: options.Now, grace: cmp.Or(options.ServiceGrace, serviceGrace),
 		imports: options.ImportNamespaces, natives: options.NativeNames, own: options.Namespace, keepLast: options.KeepLastEndpoints, probes: options.ProbePeers,
 	}
-	announcement := &publication{exports: mgr.GetCache(), every: publicationEvery, published: registry.Published, publish: registry.Publish, settled: r.memories.settled}
-	if err := mgr.Add(announcement); err != nil {
+	// The leader describes each exported Service on its slices, and says so to its peers.
+	publish := func(context.Context) error { registry.Publish(); return nil }
+	if err := mgr.Add(manager.RunnableFunc(publish)); err != nil {
 		return err
 	}
 	b.Watches(&mcsv1beta1.ServiceExport{}, r.shown.before(handler.EnqueueRequestsFromMapFunc(sameName))).

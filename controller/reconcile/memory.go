@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"sync"
-	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -39,8 +38,6 @@ type memory struct {
 	// ready and exports are the current conditions, as the metrics count them.
 	ready   metav1.Condition
 	exports []metav1.Condition
-	// settled means that the last plan had nothing to write.
-	settled atomic.Bool
 }
 
 // memories has the memory of each name. The zero value is empty.
@@ -69,13 +66,6 @@ func (m *memories) forget(key types.NamespacedName, st observed.State) {
 		last.count(metav1.Condition{}, nil)
 		delete(m.by, key)
 	}
-}
-
-// settled reports whether the last plan of a name had nothing to write.
-func (m *memories) settled(key types.NamespacedName) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.by[key] != nil && m.by[key].settled.Load()
 }
 
 // exists reports whether this cluster has an object of the name, or any cluster exports it.

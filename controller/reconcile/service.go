@@ -84,21 +84,21 @@ func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request)
 	}
 	for range attempts {
 		changes := plan.Plan(p.state)
-		outcomes := p.write(ctx, changes)
+		outcomes, aside := p.write(ctx, changes)
 		if more, err := p.absorb(ctx, changes, outcomes); err != nil || !more {
-			return p.finish(ctx, changes, errors.Join(err, outcomes.Err()), outcomes.Aside())
+			return p.finish(ctx, changes, errors.Join(err, outcomes.Err()), aside)
 		}
 	}
 	return ctrl.Result{}, errNoEnd
 }
 
 // write makes the writes of a plan.
-func (p *pass) write(ctx context.Context, changes diff.Changes) apply.Outcomes {
+func (p *pass) write(ctx context.Context, changes diff.Changes) (outcomes apply.Outcomes, aside error) {
 	w := *p.writer
 	w.Refusals, w.Contested, w.Now, w.News = &p.refusals, &p.contested, p.now(), func(fields []contested.Field) { p.report(ctx, p.state, fields) }
-	outcomes := w.Do(ctx, p.state, changes)
+	outcomes, aside = w.Do(ctx, p.state, changes)
 	p.next(w.Next)
-	return outcomes
+	return outcomes, aside
 }
 
 // absorb puts what became of the writes into the state. It reports whether there can be more to write: something
@@ -192,7 +192,6 @@ func (p *pass) wrote(object client.Object) {
 // finish stores what the last plan leaves for the next pass, and returns when that has to begin at the latest.
 // aside is the error of writes on which nothing depends.
 func (p *pass) finish(ctx context.Context, changes diff.Changes, err, aside error) (ctrl.Result, error) {
-	p.settled.Store(changes.Writes() == 0)
 	if p.clusterset != nil {
 		p.clusterset.peers.Check(p.key, changes.Check)
 	}
