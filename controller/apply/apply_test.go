@@ -135,6 +135,32 @@ func TestSlicesComeBeforeTheAddresses(t *testing.T) {
 	}
 }
 
+// A write that the API server refuses stops no other one, except that nothing is deleted: what was to take its place is
+// not there.
+func TestARefusedWriteStopsNoOther(t *testing.T) {
+	d := newDesk(t)
+	svc := d.made(t)
+	bad := svc.DeepCopy()
+	bad.Spec.Ports[0].Port = 70000
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: d.imp.Namespace, Name: "foo-1"}, AddressType: discoveryv1.AddressTypeIPv4}
+	filled := d.imp.DeepCopy()
+	filled.Spec.IPs = []string{"10.0.0.79"}
+	all, aside := d.Do(t.Context(), observed.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp}, diff.Changes{
+		Service: &diff.Edit[*corev1.Service]{Old: svc, New: bad}, CreateSlices: []*discoveryv1.EndpointSlice{slice},
+		Import: &diff.Edit[*mcsv1beta1.ServiceImport]{Old: d.imp, New: filled}, Delete: []*corev1.Service{svc},
+	})
+	var results []Result
+	for _, o := range all {
+		results = append(results, o.Result)
+	}
+	if want := []Result{Refused, Created, Changed}; !slices.Equal(results, want) || errors.Join(all.Err(), aside) != nil {
+		t.Errorf("the results are %v, want %v: %v, %v", results, want, errorOf(all, aside), aside)
+	}
+	if err := d.Get(t.Context(), client.ObjectKeyFromObject(svc), new(corev1.Service)); err != nil {
+		t.Errorf("the Service is gone: %v", err)
+	}
+}
+
 func TestCreateForADeletedImportIsRefused(t *testing.T) {
 	d := newDesk(t)
 	if err := d.Delete(t.Context(), d.imp.DeepCopy()); err != nil {

@@ -113,20 +113,28 @@ type Changes struct {
 	// succeeded.
 	Events, ExportEvents []desired.Event
 
+	Report
+	Next
+}
+
+// Report is what a plan reports besides the conditions that it writes.
+type Report struct {
 	// Ready is the import's current condition. It is the zero value while writes are missing.
 	Ready metav1.Condition
 	// ExportConditions are the current or planned conditions of the export. There are none while
 	// writes are missing.
 	ExportConditions []metav1.Condition
-	// Memory is for the next plan.
-	observed.Memory
-	// Again is the time until the state can change by itself, 0 for never.
-	Again time.Duration
-	// Check are the endpoints of other clusters to connect to all the time, by cluster, and whether
-	// each of them fails.
-	Check map[string]map[datapath.Target]bool
 	// Notes describe slices that cannot be written.
 	Notes []string
+}
+
+// Next is what a plan leaves for what follows it: its memory for the next plan, the time until the state can
+// change by itself, 0 for never, and the endpoints of other clusters to connect to all the time, by cluster, and
+// whether each of them fails.
+type Next struct {
+	observed.Memory
+	Again time.Duration
+	Check map[string]map[datapath.Target]bool
 }
 
 // Edit is an object as it was read and as it should be. Only the difference is written.

@@ -17,10 +17,10 @@ import (
 
 // Compare returns the missing writes for the desired state, except those of conditions.
 func Compare(st observed.State, d desired.Desired) Changes {
-	c := Changes{
+	c := Changes{Next: Next{
 		Memory: observed.Memory{Preference: d.Preferred.Choice.Memory, NativePreference: d.Native.Preferred.Choice.Memory, Copies: d.Slices.Copies},
 		Again:  observed.Sooner(d.Preferred.Choice.Again, d.Native.Again), Check: d.Checked.Targets,
-	}
+	}}
 	switch imp := st.Import; {
 	case d.Withdrawn:
 		if imp != nil && imp.DeletionTimestamp == nil {
@@ -37,7 +37,7 @@ func Compare(st observed.State, d desired.Desired) Changes {
 	}
 	c.ofImport(st, d)
 	if d.ImportFirst {
-		return Changes{Import: c.Import, Memory: c.Memory, Again: c.Again, Check: c.Check}
+		return Changes{Import: c.Import, Next: c.Next}
 	}
 	c.ofService(st, d)
 	c.Delete = d.Delete
