@@ -13,12 +13,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/plan"
@@ -39,6 +39,19 @@ type desk struct {
 	imp *mcsv1beta1.ServiceImport
 }
 
+// do makes writes, and returns the errors of all of them.
+func (d desk) do(ctx context.Context, st observed.State, c diff.Changes) error {
+	return errorOf(d.Do(ctx, st, c))
+}
+
+func errorOf(all Outcomes, aside error) error {
+	errs := []error{aside}
+	for _, o := range all {
+		errs = append(errs, o.Err)
+	}
+	return errors.Join(errs...)
+}
+
 func newDesk(t *testing.T) desk {
 	t.Helper()
 	cluster := shared.Cluster(t)
@@ -57,7 +70,7 @@ func newDesk(t *testing.T) desk {
 	if err := c.Create(t.Context(), imp); err != nil {
 		t.Fatal(err)
 	}
-	return desk{&Writer{Client: c, Status: c, Live: c, Events: &events.FakeRecorder{}}, c, imp}
+	return desk{&Writer{Client: c, Status: c, Live: c, Events: &events.FakeRecorder{}, Refusals: new(Refusals), Contested: new(contested.Memory), News: func([]contested.Field) {}}, c, imp}
 }
 
 func (d desk) plan() diff.Changes {
@@ -67,7 +80,7 @@ func (d desk) plan() diff.Changes {
 // made creates and returns the derived Service.
 func (d desk) made(t *testing.T) *corev1.Service {
 	t.Helper()
-	if err := d.Do(t.Context(), observed.State{Import: d.imp}, d.plan()); err != nil {
+	if err := d.do(t.Context(), observed.State{Import: d.imp}, d.plan()); err != nil {
 		t.Fatal(err)
 	}
 	svc := new(corev1.Service)
@@ -86,7 +99,7 @@ func TestCreateFromAStaleImportIsRefused(t *testing.T) {
 	if err := d.Update(t.Context(), newer); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Do(t.Context(), observed.State{Import: d.imp}, d.plan()); !errors.Is(err, ErrStale) {
+	if err := d.do(t.Context(), observed.State{Import: d.imp}, d.plan()); !errors.Is(err, ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 	if err := d.Get(t.Context(), client.ObjectKey{Namespace: d.imp.Namespace, Name: "derived-foo"}, new(corev1.Service)); !apierrors.IsNotFound(err) {
@@ -95,21 +108,10 @@ func TestCreateFromAStaleImportIsRefused(t *testing.T) {
 }
 
 // The slices of a name are written before its addresses, so that a name that resolves has
-// endpoints. Written is called for each write, with the new version.
+// endpoints. Each outcome has the new version.
 func TestSlicesComeBeforeTheAddresses(t *testing.T) {
 	d := newDesk(t)
 	d.made(t)
-	type told struct {
-		of   types.NamespacedName
-		kind string
-	}
-	var writes []told
-	d.Written = func(of types.NamespacedName, object client.Object) {
-		writes = append(writes, told{of, fmt.Sprintf("%T", object)})
-		if object.GetResourceVersion() == d.imp.ResourceVersion {
-			t.Errorf("%T has the version from before the write", object)
-		}
-	}
 	filled := d.imp.DeepCopy()
 	filled.Spec.IPs = []string{"10.0.0.78"}
 	slice := &discoveryv1.EndpointSlice{
@@ -117,22 +119,45 @@ func TestSlicesComeBeforeTheAddresses(t *testing.T) {
 		AddressType: discoveryv1.AddressTypeIPv4,
 	}
 	st := observed.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp}
-	if err := d.Do(t.Context(), st, diff.Changes{
+	var writes []string
+	all, _ := d.Do(t.Context(), st, diff.Changes{
 		Import:       &diff.Edit[*mcsv1beta1.ServiceImport]{Old: d.imp, New: filled},
 		CreateSlices: []*discoveryv1.EndpointSlice{slice},
-	}); err != nil {
-		t.Fatal(err)
+	})
+	for _, o := range all {
+		writes = append(writes, fmt.Sprintf("%T", o.Object))
+		if version := o.Object.GetResourceVersion(); o.Err != nil || version == "" || version == d.imp.ResourceVersion {
+			t.Errorf("%T has the version from before the write: %v", o.Object, o.Err)
+		}
 	}
-	of := types.NamespacedName{Namespace: d.imp.Namespace, Name: "foo"}
-	if want := []told{{of, "*v1.EndpointSlice"}, {of, "*v1beta1.ServiceImport"}}; !slices.Equal(writes, want) {
-		t.Errorf("told %v, want %v", writes, want)
+	if want := []string{"*v1.EndpointSlice", "*v1beta1.ServiceImport"}; !slices.Equal(writes, want) {
+		t.Errorf("wrote %v, want %v", writes, want)
 	}
-	writes = nil
-	if err := d.Do(t.Context(), st, diff.Changes{Import: &diff.Edit[*mcsv1beta1.ServiceImport]{Old: filled, New: filled.DeepCopy()}}); err != nil {
-		t.Fatal(err)
+}
+
+// A write that the API server refuses stops no other one, except that nothing is deleted: what was to take its place is
+// not there.
+func TestARefusedWriteStopsNoOther(t *testing.T) {
+	d := newDesk(t)
+	svc := d.made(t)
+	bad := svc.DeepCopy()
+	bad.Spec.Ports[0].Port = 70000
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: d.imp.Namespace, Name: "foo-1"}, AddressType: discoveryv1.AddressTypeIPv4}
+	filled := d.imp.DeepCopy()
+	filled.Spec.IPs = []string{"10.0.0.79"}
+	all, aside := d.Do(t.Context(), observed.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp}, diff.Changes{
+		Service: &diff.Edit[*corev1.Service]{Old: svc, New: bad}, CreateSlices: []*discoveryv1.EndpointSlice{slice},
+		Import: &diff.Edit[*mcsv1beta1.ServiceImport]{Old: d.imp, New: filled}, Delete: []*corev1.Service{svc},
+	})
+	var results []Result
+	for _, o := range all {
+		results = append(results, o.Result)
 	}
-	if writes != nil {
-		t.Errorf("a write that changed nothing was reported: %v", writes)
+	if want := []Result{Refused, Created, Changed}; !slices.Equal(results, want) || errors.Join(all.Err(), aside) != nil {
+		t.Errorf("the results are %v, want %v: %v, %v", results, want, errorOf(all, aside), aside)
+	}
+	if err := d.Get(t.Context(), client.ObjectKeyFromObject(svc), new(corev1.Service)); err != nil {
+		t.Errorf("the Service is gone: %v", err)
 	}
 }
 
@@ -141,7 +166,7 @@ func TestCreateForADeletedImportIsRefused(t *testing.T) {
 	if err := d.Delete(t.Context(), d.imp.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Do(t.Context(), observed.State{Import: d.imp}, d.plan()); !errors.Is(err, ErrStale) {
+	if err := d.do(t.Context(), observed.State{Import: d.imp}, d.plan()); !errors.Is(err, ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 }
@@ -158,7 +183,7 @@ func TestPatchOfAStaleObjectIsRefused(t *testing.T) {
 	}
 	edited := svc.DeepCopy()
 	edited.Labels["ours"] = "too"
-	err := d.Do(t.Context(), observed.State{Import: d.imp}, diff.Changes{Service: &diff.Edit[*corev1.Service]{Old: svc, New: edited}})
+	err := d.do(t.Context(), observed.State{Import: d.imp}, diff.Changes{Service: &diff.Edit[*corev1.Service]{Old: svc, New: edited}})
 	if !errors.Is(err, ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
@@ -179,7 +204,7 @@ func TestDeleteOfAnotherServiceOfTheNameIsRefused(t *testing.T) {
 	if err := d.Create(t.Context(), another); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Do(t.Context(), observed.State{Import: d.imp}, diff.Changes{Delete: []*corev1.Service{svc}}); !errors.Is(err, ErrStale) {
+	if err := d.do(t.Context(), observed.State{Import: d.imp}, diff.Changes{Delete: []*corev1.Service{svc}}); !errors.Is(err, ErrStale) {
 		t.Errorf("got %v, want ErrStale", err)
 	}
 	if err := d.Get(t.Context(), client.ObjectKeyFromObject(another), another); err != nil || another.DeletionTimestamp != nil {
@@ -203,7 +228,7 @@ func TestForeignObjectsAreNeverWritten(t *testing.T) {
 			"delete of an import": {DeleteImport: imp}, "delete of a slice": {DeleteSlices: []*discoveryv1.EndpointSlice{slice}},
 			"update of a slice": {UpdateSlices: []diff.Edit[*discoveryv1.EndpointSlice]{{Old: slice, New: slice}}},
 		} {
-			if err := new(Writer).Do(t.Context(), observed.State{Import: imp}, changes); !errors.Is(err, errNotOurs) {
+			if err := errorOf((&Writer{Refusals: new(Refusals)}).Do(t.Context(), observed.State{Import: imp}, changes)); !errors.Is(err, errNotOurs) {
 				t.Errorf("%s: got %v, want errNotOurs", name, err)
 			}
 		}
@@ -227,12 +252,12 @@ func TestRefusalNamesTheField(t *testing.T) {
 			d := newDesk(t)
 			changes := d.plan()
 			test.edit(changes.Create)
-			var refused *RefusedError
-			if err := d.Do(t.Context(), observed.State{Import: d.imp}, changes); !errors.As(err, &refused) {
-				t.Fatalf("got %v, want a refusal", err)
+			got, _ := d.Do(t.Context(), observed.State{Import: d.imp}, changes)
+			if len(got) != 1 || got[0].Result != Refused {
+				t.Fatalf("got %v, want a refusal", got)
 			}
-			if first := refused.Refusals[0]; first.Field != test.field || first.Message == "" {
-				t.Errorf("got %+v, want field %s", refused.Refusals, test.field)
+			if first := got[0].Refusals[0]; first.Field != test.field || first.Message == "" {
+				t.Errorf("got %+v, want field %s", got[0].Refusals, test.field)
 			}
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/brief"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -53,7 +54,7 @@ func (w *Writer) evictFrom(ctx context.Context, st observed.State, c diff.Change
 		if takenBack { // The controller owns the slice, and the slice has lost its labels.
 			continue
 		}
-		gone, err := w.evictSlice(ctx, st, slice, now)
+		gone, err := w.evictSlice(ctx, slice, now)
 		failed = append(failed, err)
 		if gone {
 			evicted = append(evicted, slice.Name)
@@ -89,7 +90,7 @@ func (w *Writer) stillOurs(ctx context.Context, st observed.State, of *corev1.Se
 }
 
 // evictSlice deletes a slice if it is still the slice of the plan and still unexpected.
-func (w *Writer) evictSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice, now *served) (gone bool, err error) {
+func (w *Writer) evictSlice(ctx context.Context, slice *discoveryv1.EndpointSlice, now *served) (gone bool, err error) {
 	live := new(discoveryv1.EndpointSlice)
 	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(slice), live); {
 	case apierrors.IsNotFound(err):
@@ -99,7 +100,7 @@ func (w *Writer) evictSlice(ctx context.Context, st observed.State, slice *disco
 	case live.UID != slice.UID || !ownership.Unexpected(live, now.imp, now.svc):
 		return false, nil
 	}
-	source, err := w.deleteSource(ctx, now.svc, live), w.remove(ctx, st, live)
+	source, err := w.deleteSource(ctx, now.svc, live), w.remove(ctx, live)
 	return err == nil, errors.Join(source, err)
 }
 
@@ -129,4 +130,67 @@ func evictedEvent(svc *corev1.Service, names []string) desired.Event {
 	return desired.Event{Type: corev1.EventTypeWarning, Reason: desired.EventEndpointsTaken, Message: fmt.Sprintf(
 		"deleted EndpointSlices of Service %s that the controller did not create: %s. A user edited the Service, or created the EndpointSlices; the audit log of the API server tells who",
 		svc.Name, brief.ClipTo(200, strings.Join(names, ", ")))}
+}
+
+// repair makes kube-proxy forget the endpoints of slices that have lost the label of their Service.
+// It creates an empty slice with the same name and the label, which replaces the endpoints in
+// kube-proxy's cache, and deletes the slice.
+func (w *Writer) repair(ctx context.Context, st observed.State, c diff.Changes) error {
+	var failed []error
+	for _, leak := range c.Repair {
+		err := w.repairOne(ctx, st, leak)
+		if err == nil && w.Repaired != nil {
+			w.Repaired(st.Namespace, leak)
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+func (w *Writer) repairOne(ctx context.Context, st observed.State, leak observed.Leak) error {
+	live := new(discoveryv1.EndpointSlice)
+	key := client.ObjectKey{Namespace: st.Namespace, Name: leak.Slice}
+	switch err := w.Live.Get(ctx, key, live); {
+	case apierrors.IsNotFound(err):
+		return w.repairGone(ctx, st, leak)
+	case err != nil:
+		return fmt.Errorf("read EndpointSlice %s: %w", key, err)
+	case live.AddressType != leak.Type:
+		return fmt.Errorf("make kube-proxy forget the endpoints of the former EndpointSlice %s of Service %s: %w", key, leak.Type, errOtherType)
+	case live.Labels[discoveryv1.LabelServiceName] == leak.Service:
+		return nil // The slice has the label again.
+	}
+	return w.repairPresent(ctx, live, leak.Service)
+}
+
+// repairGone repairs a leak whose slice no longer exists.
+func (w *Writer) repairGone(ctx context.Context, st observed.State, leak observed.Leak) error {
+	empty := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: st.Namespace, Name: leak.Slice, Labels: map[string]string{
+			discoveryv1.LabelServiceName: leak.Service, discoveryv1.LabelManagedBy: mcs.ControllerName,
+		}},
+		AddressType: leak.Type,
+	}
+	if err := w.Client.Create(ctx, empty); err != nil {
+		return wrap(err, "create empty", empty)
+	}
+	return w.remove(ctx, empty)
+}
+
+// repairPresent repairs a leak whose slice still exists. The slice has the label and no endpoints for
+// a moment, and is then restored. If the process stops between the two patches, the slice belongs
+// to the derived Service, as it did before it lost the label. The controller then deletes it, as it
+// would have done if the slice had kept the label.
+func (w *Writer) repairPresent(ctx context.Context, live *discoveryv1.EndpointSlice, service string) error {
+	empty := live.DeepCopy()
+	if empty.Labels == nil {
+		empty.Labels = map[string]string{}
+	}
+	empty.Labels[discoveryv1.LabelServiceName], empty.Endpoints = service, nil
+	if err := w.Client.Patch(ctx, empty, difference(live)); err != nil {
+		return wrap(err, "empty", live)
+	}
+	again := live.DeepCopy()
+	again.ResourceVersion = empty.ResourceVersion
+	return wrap(w.Client.Patch(ctx, again, difference(empty)), "restore", live)
 }

@@ -74,7 +74,7 @@ func (d door) replace(t *testing.T, old, by client.Object) {
 // evict applies a plan that deletes a slice.
 func (d door) evict(t *testing.T, slice *discoveryv1.EndpointSlice) error {
 	t.Helper()
-	return d.Do(t.Context(), observed.State{Import: d.imp, Service: d.svc}, diff.Changes{Evict: []*discoveryv1.EndpointSlice{slice}})
+	return d.do(t.Context(), observed.State{Import: d.imp, Service: d.svc}, diff.Changes{Evict: []*discoveryv1.EndpointSlice{slice}})
 }
 
 // there reports whether an object exists.
@@ -118,21 +118,21 @@ func TestEvictedSlicesGo(t *testing.T) {
 // the same name.
 func TestALeakIsNotHealedWhileItsNameIsTaken(t *testing.T) {
 	d := newDoor(t)
-	var healed []observed.Leak
-	d.Healed = func(_ string, leak observed.Leak) { healed = append(healed, leak) }
+	var repaired []observed.Leak
+	d.Repaired = func(_ string, leak observed.Leak) { repaired = append(repaired, leak) }
 	taken := d.led(t, func(*discoveryv1.EndpointSlice) {})
 	leak := observed.Leak{Slice: taken.Name, Service: d.svc.Name, Type: discoveryv1.AddressTypeIPv6}
-	heal := func() error {
-		return d.Do(t.Context(), observed.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp, Service: d.svc}, diff.Changes{Heal: []observed.Leak{leak}})
+	repair := func() error {
+		return d.do(t.Context(), observed.State{Namespace: d.imp.Namespace, Name: d.imp.Name, Import: d.imp, Service: d.svc}, diff.Changes{Repair: []observed.Leak{leak}})
 	}
-	if err := heal(); !errors.Is(err, errOtherType) || len(healed) > 0 || !d.there(t, taken) {
-		t.Errorf("healed %v: %v", healed, err)
+	if err := repair(); !errors.Is(err, errOtherType) || len(repaired) > 0 || !d.there(t, taken) {
+		t.Errorf("repaired %v: %v", repaired, err)
 	}
 	if err := d.Delete(t.Context(), taken); err != nil {
 		t.Fatal(err)
 	}
-	if err := heal(); err != nil || len(healed) != 1 || d.there(t, taken) {
-		t.Errorf("healed %v: %v", healed, err)
+	if err := repair(); err != nil || len(repaired) != 1 || d.there(t, taken) {
+		t.Errorf("repaired %v: %v", repaired, err)
 	}
 }
 
@@ -241,24 +241,24 @@ func TestEvictionTakesTheSource(t *testing.T) {
 // fails does not block other writes.
 func TestEvictionsBlockNoOtherWrites(t *testing.T) {
 	d := newDoor(t)
-	slice, edited := d.led(t), d.led(t, func(slice *discoveryv1.EndpointSlice) { slice.Name, slice.Labels = "edited", nil })
+	slice, edited := d.led(t), d.led(t, func(slice *discoveryv1.EndpointSlice) { slice.Name, slice.Labels = "edited", ours() })
 	stale := edited.DeepCopy()
 	stale.ResourceVersion = "1"
 	changes := diff.Changes{
-		Evict: []*discoveryv1.EndpointSlice{slice}, Slices: []diff.Edit[*discoveryv1.EndpointSlice]{{Old: stale, New: stale.DeepCopy()}},
+		Evict: []*discoveryv1.EndpointSlice{slice}, UpdateSlices: []diff.Edit[*discoveryv1.EndpointSlice]{{Old: stale, New: stale.DeepCopy()}},
 	}
-	changes.Slices[0].New.Labels = map[string]string{"some": "label"}
+	changes.UpdateSlices[0].New.Labels["some"] = "label"
 	st := observed.State{Import: d.imp, Service: d.svc}
-	if err := d.Do(t.Context(), st, changes); !errors.Is(err, ErrStale) || errors.As(err, new(*EvictionError)) || d.there(t, slice) {
-		t.Errorf("got %v, want ErrStale of the other write, and no slice", err)
+	if all, aside := d.Do(t.Context(), st, changes); !errors.Is(all.Err(), ErrStale) || aside != nil || d.there(t, slice) {
+		t.Errorf("got %v, want ErrStale of the other write, and no slice", all)
 	}
 
 	slice = d.led(t)
 	d.Writer.Client = failing{d.Writer.Client}
-	changes.Evict, changes.Slices = []*discoveryv1.EndpointSlice{slice}, []diff.Edit[*discoveryv1.EndpointSlice]{{Old: edited, New: edited.DeepCopy()}}
-	changes.Slices[0].New.Labels = map[string]string{"some": "label"}
-	if err := d.Do(t.Context(), st, changes); !errors.Is(err, errRefused) || !errors.As(err, new(*EvictionError)) {
-		t.Errorf("got %v, want %v, of the eviction alone", err, errRefused)
+	changes.Evict, changes.UpdateSlices = []*discoveryv1.EndpointSlice{slice}, []diff.Edit[*discoveryv1.EndpointSlice]{{Old: edited, New: edited.DeepCopy()}}
+	changes.UpdateSlices[0].New.Labels["some"] = "label"
+	if all, aside := d.Do(t.Context(), st, changes); !errors.Is(aside, errRefused) || all.Err() != nil {
+		t.Errorf("got %v, want %v, of the eviction alone", aside, errRefused)
 	}
 	if !d.there(t, edited) || edited.Labels["some"] != "label" {
 		t.Error("the other write was not made")
@@ -266,6 +266,10 @@ func TestEvictionsBlockNoOtherWrites(t *testing.T) {
 	if len(d.told.Events) != 1 {
 		t.Errorf("%d events for one slice that went", len(d.told.Events))
 	}
+}
+
+func ours() map[string]string {
+	return map[string]string{discoveryv1.LabelManagedBy: mcs.ControllerName}
 }
 
 var errRefused = errors.New("refused")
@@ -289,7 +293,7 @@ func TestOwnSliceIsTakenBackNotEvicted(t *testing.T) {
 	}
 	slice := d.led(t, func(slice *discoveryv1.EndpointSlice) { slice.Name, slice.OwnerReferences = want.Name, owned })
 	uid := slice.UID
-	if err := d.Do(t.Context(), observed.State{Import: d.imp, Service: d.svc}, diff.Changes{
+	if err := d.do(t.Context(), observed.State{Import: d.imp, Service: d.svc}, diff.Changes{
 		Evict: []*discoveryv1.EndpointSlice{slice.DeepCopy()}, CreateSlices: []*discoveryv1.EndpointSlice{want},
 	}); err != nil {
 		t.Fatal(err)

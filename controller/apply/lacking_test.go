@@ -55,7 +55,7 @@ func TestEndpointsStayUntilTheirNewSliceIsThere(t *testing.T) {
 		{"both are there", diff.Changes{DeleteSlices: []*discoveryv1.EndpointSlice{split}}, nil, split},
 	} {
 		t.Log(step.what)
-		if err := d.importedSlices(t.Context(), observed.State{Import: d.imp, Namespace: d.imp.Namespace, Name: "foo"}, step.changes); err != nil && step.changes.CreateSlices == nil && step.changes.UpdateSlices == nil {
+		if err := d.do(t.Context(), observed.State{Import: d.imp, Namespace: d.imp.Namespace, Name: "foo"}, step.changes); err != nil && step.changes.CreateSlices == nil && step.changes.UpdateSlices == nil {
 			t.Fatal(err)
 		}
 		for s, there := range map[*discoveryv1.EndpointSlice]bool{step.stays: true, step.gone: false} {

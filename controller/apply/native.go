@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -15,40 +14,24 @@ import (
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
-	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// NativeRefusedError is the API server's refusal of a Service with an import's own name.
-type NativeRefusedError struct {
-	Refusals []observed.Refusal
-	cause    error
-}
-
-func (e *NativeRefusedError) Error() string { return e.cause.Error() }
-
-func (e *NativeRefusedError) Unwrap() error { return e.cause }
-
 // native writes the Service with the import's own name.
-func (w *Writer) native(ctx context.Context, st observed.State, c diff.Changes) error {
+func (w *Writer) native(ctx context.Context, _ observed.State, c diff.Changes) {
 	switch n := c.Native; {
 	case n.Apply != nil:
-		return nativeRefused(w.applyNative(ctx, st, n))
-	case n.Delete != nil:
-		if !ownership.NativeService(n.Delete) {
-			return fmt.Errorf("delete Service %s: %w", n.Delete.Name, errNotOurs)
-		}
-		return wrap(w.Client.Delete(ctx, n.Delete, exactly(n.Delete)), "delete", n.Delete)
+		applied := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: n.Apply.Namespace, Name: n.Apply.Name, Labels: n.Apply.Labels}}
+		w.note(Changed, applied, w.applyNative(ctx, n, applied))
 	case n.Release != nil:
-		return w.release(ctx, st, n.Release)
+		w.must(Changed, n.Release, w.release(ctx, n.Release))
 	}
-	return nil
 }
 
 // applyNative creates or corrects the Service by server-side apply. The controller then owns only the
 // fields that it sets: users can apply their own manifest to the Service, with other targetPorts and
 // a selector, and there is no conflict. It reads the Service first, because an apply would also
 // change a user's Service that the cache does not contain yet.
-func (w *Writer) applyNative(ctx context.Context, st observed.State, n diff.Native) error {
+func (w *Writer) applyNative(ctx context.Context, n diff.Native, applied *corev1.Service) error {
 	live := new(corev1.Service)
 	switch err := w.Live.Get(ctx, client.ObjectKeyFromObject(n.Apply), live); {
 	case apierrors.IsNotFound(err):
@@ -63,21 +46,15 @@ func (w *Writer) applyNative(ctx context.Context, st observed.State, n diff.Nati
 	if live != nil {
 		wanted.WithUID(live.UID).WithResourceVersion(live.ResourceVersion)
 	}
-	if err := w.Client.Apply(ctx, wanted, client.FieldOwner(mcs.ControllerName)); err != nil {
-		if fieldConflict(err) {
+	return wrap(w.try("apply", n.Apply, n.Apply, func() error {
+		if err := w.Client.Apply(ctx, wanted, client.FieldOwner(mcs.ControllerName)); err != nil {
 			return err
 		}
-		return wrap(err, "apply", n.Apply)
-	}
-	applied := &corev1.Service{ObjectMeta: metav1.ObjectMeta{ResourceVersion: *wanted.ResourceVersion}}
-	before := ""
-	if live != nil {
-		before = live.ResourceVersion
-	}
-	if applied.ResourceVersion == before {
-		return &NativeRefusedError{[]observed.Refusal{{Message: errNoEffect.Error()}}, fmt.Errorf("apply Service %s: %w", n.Apply.Name, errNoEffect)}
-	}
-	return w.written(st, applied, before, nil)
+		if applied.ResourceVersion = *wanted.ResourceVersion; live != nil && applied.ResourceVersion == live.ResourceVersion {
+			return errNoEffect
+		}
+		return nil
+	}), "apply", n.Apply)
 }
 
 // serviceOf returns the fields of a Service that are set.
@@ -106,7 +83,7 @@ func serviceOf(svc *corev1.Service) *corev1ac.ServiceApplyConfiguration {
 
 // release removes the controller's mark from a Service that a user has taken over, and the
 // controller's managed fields: otherwise the user's next apply could conflict with them.
-func (w *Writer) release(ctx context.Context, st observed.State, svc *corev1.Service) error {
+func (w *Writer) release(ctx context.Context, svc *corev1.Service) error {
 	live := new(corev1.Service)
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(svc), live); err != nil {
 		return wrap(err, "read", svc)
@@ -117,23 +94,5 @@ func (w *Writer) release(ctx context.Context, st observed.State, svc *corev1.Ser
 	free := live.DeepCopy()
 	delete(free.Labels, mcs.LabelNativeOf)
 	free.ManagedFields = slices.DeleteFunc(free.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool { return entry.Manager == mcs.ControllerName })
-	return w.patch(ctx, st, live, free)
-}
-
-// fieldConflict reports whether another writer owns a field of a Service that is applied.
-func fieldConflict(err error) bool {
-	return apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
-}
-
-// nativeRefused converts an error to a NativeRefusedError if the API server refuses the Service, or
-// another writer owns a field of it.
-func nativeRefused(err error) error {
-	if fieldConflict(err) {
-		return &NativeRefusedError{[]observed.Refusal{{Message: err.Error()}}, err}
-	}
-	service := new(RefusedError)
-	if errors.As(refused(err), &service) {
-		return &NativeRefusedError{service.Refusals, err}
-	}
-	return err
+	return w.patch(ctx, live, free)
 }

@@ -1,16 +1,12 @@
 package apply
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -20,14 +16,11 @@ const (
 	firstPause, longestPause = 100 * time.Millisecond, time.Minute
 )
 
-// Refusals are the writes that the API server has refused, over several passes. Until the next try, an equal write gets
-// the same answer without a request. So neither the events of a name nor an answer whose text differs each time, such
-// as one with the ID of the request, cause a request and an edit of a condition each. The zero value has none.
-type Refusals struct {
-	mu    sync.Mutex
-	by    map[[sha256.Size]byte]refusal // by what was sent
-	swept time.Time
-}
+// Refusals are the writes of one name that the API server has refused, over several passes. Until the next try, an
+// equal write gets the same answer without a request. So neither the events of a name nor an answer whose text differs
+// each time, such as one with the ID of the request, cause a request and an edit of a condition each. The zero value has
+// none. Only one pass at a time uses it.
+type Refusals struct{ by map[[sha256.Size]byte]refusal } // by what was sent
 
 // refusal is the last answer to a write, and the time of the next try.
 type refusal struct {
@@ -36,69 +29,42 @@ type refusal struct {
 	until  time.Time
 }
 
-// Over returns a client that asks Refusals first. Next is the pause until the earliest further try of what it did not
-// send, or was refused, 0 for none.
-func (r *Refusals) Over(w client.Writer, now time.Time) *Cautious {
-	return &Cautious{Writer: w, refusals: r, now: now}
+// forget forgets what was not tried for long: most refusals end because something else is sent.
+func (r *Refusals) forget(now time.Time) {
+	maps.DeleteFunc(r.by, func(_ [sha256.Size]byte, old refusal) bool { return now.Sub(old.until).Abs() > longestPause })
 }
 
-// Cautious is a client for the writes of one pass.
-type Cautious struct {
-	client.Writer
-	refusals *Refusals
-	now      time.Time
-	Next     time.Duration
-}
-
-// Create implements client.Writer.
-func (c *Cautious) Create(ctx context.Context, object client.Object, o ...client.CreateOption) error {
-	return c.try("create", object, func() any { return object }, func() error { return c.Writer.Create(ctx, object, o...) })
-}
-
-// Update implements client.Writer.
-func (c *Cautious) Update(ctx context.Context, object client.Object, o ...client.UpdateOption) error {
-	return c.try("update", object, func() any { return object }, func() error { return c.Writer.Update(ctx, object, o...) })
-}
-
-// Patch implements client.Writer.
-func (c *Cautious) Patch(ctx context.Context, object client.Object, patch client.Patch, o ...client.PatchOption) error {
-	data, err := patch.Data(object)
-	if err != nil {
-		return err
-	}
-	return c.try("patch", object, func() any { return json.RawMessage(data) }, func() error { return c.Writer.Patch(ctx, object, patch, o...) })
-}
-
-// Apply implements client.Writer.
-func (c *Cautious) Apply(ctx context.Context, object runtime.ApplyConfiguration, o ...client.ApplyOption) error {
-	return c.try("apply", nil, func() any { return object }, func() error { return c.Writer.Apply(ctx, object, o...) })
-}
-
-// try sends what was not refused a moment ago.
-func (c *Cautious) try(verb string, object client.Object, body func() any, send func() error) error {
-	key, known := [sha256.Size]byte{}, c.refusals.any(c.now)
-	if known { // Otherwise nothing has to be computed.
-		key = keyOf(verb, object, body())
-		if left, last := c.refusals.of(key, c.now); left > 0 {
-			c.wait(left)
-			return last
+// try sends a write, unless it was refused a moment ago.
+func (w *Writer) try(verb string, object client.Object, body any, send func() error) error {
+	all, key := w.Refusals.by, [sha256.Size]byte{}
+	if len(all) > 0 { // Otherwise nothing has to be computed.
+		key = keyOf(verb, object, body)
+		last := all[key]
+		if left := min(last.until.Sub(w.Now), last.pause); left > 0 { // The clock can have been set back.
+			w.again(left)
+			return last.answer
 		}
 	}
 	err := send()
-	if isRefusal(err) {
-		if !known {
-			key = keyOf(verb, object, body())
-		}
-		c.wait(c.refusals.note(key, err, c.now))
-	} else if known {
-		c.refusals.forget(key)
+	if !isRefusal(err) {
+		delete(all, key)
+		return err
 	}
+	if all == nil {
+		all = map[[sha256.Size]byte]refusal{}
+		w.Refusals.by = all
+	}
+	key = keyOf(verb, object, body) // a write that was refused has changed nothing of it
+	pause := min(max(2*all[key].pause, firstPause), longestPause)
+	all[key] = refusal{err, pause, w.Now.Add(pause)}
+	w.again(pause)
 	return err
 }
 
-func (c *Cautious) wait(pause time.Duration) {
-	if c.Next == 0 || pause < c.Next {
-		c.Next = pause
+// again makes Next not longer than a pause.
+func (w *Writer) again(pause time.Duration) {
+	if w.Next == 0 || pause < w.Next {
+		w.Next = pause
 	}
 }
 
@@ -113,64 +79,5 @@ func keyOf(verb string, object client.Object, body any) [sha256.Size]byte {
 		}
 		text, _ = json.Marshal(content)
 	}
-	name := ""
-	if object != nil {
-		name = fmt.Sprintf("%T %s/%s", object, object.GetNamespace(), object.GetName())
-	}
-	return sha256.Sum256(fmt.Appendf(nil, "%s %s %s", verb, name, text))
-}
-
-// any reports whether any write was refused in the last minutes.
-func (r *Refusals) any(now time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.by) > 0 && now.Sub(r.swept).Abs() > longestPause { // Most refusals end because something else is sent.
-		maps.DeleteFunc(r.by, func(_ [sha256.Size]byte, old refusal) bool { return now.Sub(old.until).Abs() > longestPause })
-		r.swept = now
-	}
-	return len(r.by) > 0
-}
-
-// of returns the last answer to a write, and how long it stands.
-func (r *Refusals) of(key [sha256.Size]byte, now time.Time) (left time.Duration, answer error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	last := r.by[key]
-	return min(last.until.Sub(now), last.pause), last.answer // The clock can have been set back.
-}
-
-// note notes a refusal, and returns the pause until the next try.
-func (r *Refusals) note(key [sha256.Size]byte, answer error, now time.Time) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.by == nil {
-		r.by = map[[sha256.Size]byte]refusal{}
-	}
-	pause := min(max(2*r.by[key].pause, firstPause), longestPause)
-	r.by[key] = refusal{answer, pause, now.Add(pause)}
-	return pause
-}
-
-func (r *Refusals) forget(key [sha256.Size]byte) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.by, key)
-}
-
-// isRefusal reports whether the API server answered, and will answer the same again: it found a fault in what was sent, a
-// webhook or a policy denied it, or could not be asked, or there is no address or no room. An API server that is not there,
-// or that knows a newer object, has refused nothing.
-func isRefusal(err error) bool {
-	status := apiStatus(err)
-	switch {
-	case status == nil || errors.Is(err, ErrStale):
-		return false
-	case denied(status.Status().Message):
-		return true
-	}
-	switch status.Status().Code {
-	case 400, 403, 405, 413, 415, 422, 429, 500, 507:
-		return true
-	}
-	return false
+	return sha256.Sum256(fmt.Appendf(nil, "%s %T %s/%s %s", verb, object, object.GetNamespace(), object.GetName(), text))
 }

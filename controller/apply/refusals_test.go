@@ -35,8 +35,9 @@ func TestARefusedWriteIsNotRepeatedAtOnce(t *testing.T) {
 	var refusals Refusals
 	api := &refusing{}
 	create := func(name, version string) (time.Duration, error) {
-		c := refusals.Over(api, now)
-		err := c.Create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}})
+		c := Writer{Client: api, Refusals: &refusals, Now: now}
+		refusals.forget(now)
+		err := c.create(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name, ResourceVersion: version}})
 		return c.Next, err
 	}
 	pause, first := create("foo", "1")
@@ -93,12 +94,12 @@ func TestWhichAnswersAreRefusals(t *testing.T) {
 		"an API server that is stopped": {apierrors.NewServiceUnavailable("shutting down"), false, ""},
 		"a connection that was refused": {errors.New("connection refused"), false, ""},
 	} {
-		err := refused(wrap(c.err, "create", &corev1.Service{}))
-		var got *RefusedError
-		switch is := errors.As(err, &got); {
-		case is != c.want:
-			t.Errorf("%s: a refusal is %v, want %v", what, is, c.want)
-		case is && (got.Refusals[0].Field != c.field || got.Refusals[0].Message == ""):
+		var w Writer
+		w.note(Created, &corev1.Service{}, wrap(c.err, "create", &corev1.Service{}))
+		switch got := w.outcomes[0]; {
+		case (got.Result == Refused) != c.want:
+			t.Errorf("%s: the result is %v, want a refusal: %v", what, got.Result, c.want)
+		case c.want && (got.Refusals[0].Field != c.field || got.Refusals[0].Message == ""):
 			t.Errorf("%s: %+v, want the field %q", what, got.Refusals, c.field)
 		}
 	}

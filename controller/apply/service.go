@@ -2,10 +2,8 @@ package apply
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -14,17 +12,23 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// create first asks the API server whether the import is still the import of the plan, unless the API
-// server has just answered with it. A stale cache can miss the annotation with the former addresses. The import would then get another
-// address (C24), and the API server would not refuse the create.
-func (w *Writer) create(ctx context.Context, st observed.State, c diff.Changes) error {
-	if c.Create == nil {
-		return nil
+// creations creates the import, or its derived Service. For the Service it first asks the API server whether
+// the import is still the import of the plan, unless the API server has just answered with it. A stale cache
+// can miss the annotation with the former addresses. The import would then get another address (C24), and the
+// API server would not refuse the create.
+func (w *Writer) creations(ctx context.Context, st observed.State, c diff.Changes) {
+	if c.CreateImport != nil {
+		made := c.CreateImport.DeepCopy()
+		w.note(Created, made, wrap(w.create(ctx, made), "create", made))
 	}
-	if err := w.isCurrent(ctx, st); err != nil {
-		return wrap(err, "create", c.Create)
+	if c.Create != nil {
+		made := c.Create.DeepCopy()
+		err := w.isCurrent(ctx, st)
+		if err == nil {
+			err = w.create(ctx, made)
+		}
+		w.note(Created, made, wrap(err, "create", made))
 	}
-	return refused(wrap(w.createObject(ctx, st, c.Create.DeepCopy()), "create", c.Create))
 }
 
 // isCurrent returns ErrStale if the import is not the one that the API server has.
@@ -42,53 +46,59 @@ func (w *Writer) isCurrent(ctx context.Context, st observed.State) error {
 	return nil
 }
 
-func (w *Writer) service(ctx context.Context, st observed.State, c diff.Changes) error {
-	imp := st.Import
+// service edits the derived Service, or its status.
+func (w *Writer) service(ctx context.Context, st observed.State, c diff.Changes) {
+	edit, patch := c.Service, w.patch
+	if edit == nil {
+		edit, patch = c.ServiceStatus, w.patchStatus
+	}
 	switch {
-	case c.Service != nil:
-		if !ours(imp, c.Service.Old) {
-			return fmt.Errorf("patch Service %s: %w", c.Service.Old.Name, errNotOurs)
-		}
-		return w.patchService(ctx, st, c.Service)
-	case c.ServiceStatus != nil:
-		if !ours(imp, c.ServiceStatus.Old) {
-			return fmt.Errorf("patch the status of Service %s: %w", c.ServiceStatus.Old.Name, errNotOurs)
-		}
-		fields := (&diff.Changes{ServiceStatus: c.ServiceStatus}).Written()
-		return refused(hadEffect(w.patchStatus(ctx, st, c.ServiceStatus.Old, c.ServiceStatus.New), c.ServiceStatus.Old, c.ServiceStatus.New, fields))
+	case edit == nil:
+	case !ownership.Derived(st.Import, edit.Old):
+		w.must(Changed, edit.New, wrap(errNotOurs, "patch", edit.Old))
 	default:
-		return nil
+		w.note(Changed, edit.New, patch(ctx, edit.Old, edit.New))
 	}
 }
 
-// patchService returns a NoEffectError or a RefusedError if the API server accepts the patch and
-// leaves the Service unchanged.
-func (w *Writer) patchService(ctx context.Context, st observed.State, edit *diff.Edit[*corev1.Service]) error {
-	// The API server's answer overwrites edit.New, so the fields are computed before the patch.
-	fields := (&diff.Changes{Service: edit}).Written()
-	if err := w.patch(ctx, st, edit.Old, edit.New); err != nil || edit.New.ResourceVersion != edit.Old.ResourceVersion {
-		return refused(err)
+// slicesAndImport writes the controller's slices before the addresses, so that a name that resolves
+// has endpoints. A slice that cannot be written does not delay the addresses.
+func (w *Writer) slicesAndImport(ctx context.Context, st observed.State, c diff.Changes) {
+	w.importedSlices(ctx, st, c)
+	switch {
+	case c.Import != nil:
+		w.note(Changed, c.Import.New, w.patch(ctx, c.Import.Old, c.Import.New))
+	case c.ImportStatus != nil:
+		w.must(Changed, c.ImportStatus.New, w.patchStatus(ctx, c.ImportStatus.Old, c.ImportStatus.New))
 	}
-	if len(fields) > 0 {
-		return &NoEffectError{fields}
-	}
-	return &RefusedError{[]observed.Refusal{{Message: errNoEffect.Error()}}, fmt.Errorf("patch Service %s: %w", edit.Old.Name, errNoEffect)}
 }
 
-// delete deletes only the object of the plan: a Service that was created under the same name in the
-// meantime stays.
-func (w *Writer) delete(ctx context.Context, st observed.State, c diff.Changes) error {
+func (w *Writer) exportStatus(ctx context.Context, _ observed.State, c diff.Changes) {
+	if c.ExportStatus != nil {
+		w.must(Changed, c.ExportStatus.New, w.patchStatus(ctx, c.ExportStatus.Old, c.ExportStatus.New))
+	}
+}
+
+// deletions deletes Services and imports, if everything before was written: others take their place.
+func (w *Writer) deletions(ctx context.Context, st observed.State, c diff.Changes) {
 	for _, svc := range c.Delete {
-		if !slices.Contains(ownership.OwnerImports(svc), st.Name) && (st.Import == nil || !ours(st.Import, svc)) {
-			return fmt.Errorf("delete Service %s: %w", svc.Name, errNotOurs)
-		}
-		if err := wrap(w.Client.Delete(ctx, svc, exactly(svc)), "delete", svc); err != nil {
-			return err
-		}
+		w.delete(ctx, svc, slices.Contains(ownership.OwnerImports(svc), st.Name) || st.Import != nil && ownership.Derived(st.Import, svc))
 	}
-	return nil
+	if svc := c.Native.Delete; svc != nil {
+		w.delete(ctx, svc, ownership.NativeService(svc))
+	}
+	if imp := c.DeleteImport; imp != nil {
+		w.delete(ctx, imp, ownership.OfImport(imp))
+	}
 }
 
-func ours(imp *mcsv1beta1.ServiceImport, svc *corev1.Service) bool {
-	return ownership.Derived(imp, svc)
+// delete deletes only the object of the plan: what was created under the same name in the meantime stays.
+func (w *Writer) delete(ctx context.Context, object client.Object, ours bool) {
+	switch {
+	case !w.outcomes.made():
+	case !ours:
+		w.must(Deleted, object, wrap(errNotOurs, "delete", object))
+	default:
+		w.must(Deleted, object, wrap(w.Client.Delete(ctx, object, exactly(object)), "delete", object))
+	}
 }

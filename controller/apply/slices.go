@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -19,46 +18,58 @@ import (
 
 // importedSlices writes the controller's slices. They are many and independent: a failed write of
 // one slice does not block the others, except that a slice stays whose endpoints others should have by now.
-func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.Changes) error {
-	var o outcomes
+func (w *Writer) importedSlices(ctx context.Context, st observed.State, c diff.Changes) {
 	lacking := c.RefusedSlices
 	for _, slice := range c.CreateSlices {
-		err := w.createSlice(ctx, st, slice)
+		made, err := w.createSlice(ctx, slice)
 		if err != nil {
 			lacking = append(lacking, slice)
 		}
-		o.note(slice, err)
+		w.note(Created, made, err)
 	}
-	for _, one := range c.SwitchSlices {
-		o.note(one.Slice, w.switchSlice(ctx, st, one))
+	for _, one := range c.KeepSlices {
+		live, err := w.liveSlice(ctx, st, one.Slice)
+		if err == nil {
+			live = one.Kept(live)
+			err = w.updateSlice(ctx, live)
+		}
+		w.note(Changed, live, err)
 	}
 	for _, edit := range c.UpdateSlices {
 		if !ownership.SliceIsOurs(edit.Old, st.Import) {
-			return fmt.Errorf("update EndpointSlice %s: %w", edit.Old.Name, errNotOurs)
+			w.must(Changed, edit.New, wrap(errNotOurs, "update", edit.Old))
+			continue
 		}
-		err := w.updateSlice(ctx, st, edit.New.DeepCopy())
+		made := edit.New.DeepCopy()
+		err := w.updateSlice(ctx, made)
 		if err != nil {
 			lacking = append(lacking, edit.New)
 		}
-		o.note(edit.New, err)
+		w.note(Changed, made, err)
 	}
 	for _, move := range c.MoveSlices {
-		o.note(move.Slice, w.move(ctx, st, move))
+		w.note(Deleted, move.Slice, w.move(ctx, st, move))
 	}
 	for _, slice := range c.DeleteSlices {
-		if !ownership.SliceIsOurs(slice, st.Import) {
-			return fmt.Errorf("delete EndpointSlice %s: %w", slice.Name, errNotOurs)
-		}
-		if len(lacking) > 0 {
-			live, err := w.liveSlice(ctx, st, slice)
-			if err != nil || shares(live, lacking) {
-				o.note(slice, err)
-				continue
-			}
-		}
-		o.note(slice, w.remove(ctx, st, slice))
+		w.deleteSlice(ctx, st, slice, lacking)
 	}
-	return o.err()
+}
+
+// deleteSlice deletes a slice, unless it has an endpoint that is lacking elsewhere.
+func (w *Writer) deleteSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice, lacking []*discoveryv1.EndpointSlice) {
+	if !ownership.SliceIsOurs(slice, st.Import) {
+		w.must(Deleted, slice, wrap(errNotOurs, "delete", slice))
+		return
+	}
+	if len(lacking) > 0 {
+		if live, err := w.liveSlice(ctx, st, slice); err != nil {
+			w.note(Deleted, slice, err)
+			return
+		} else if shares(live, lacking) {
+			return
+		}
+	}
+	w.note(Deleted, slice, w.remove(ctx, slice))
 }
 
 // shares reports whether a slice has an endpoint of its cluster that another one should have, too.
@@ -71,42 +82,13 @@ func shares(slice *discoveryv1.EndpointSlice, others []*discoveryv1.EndpointSlic
 	})
 }
 
-// outcomes collects the results of slice writes. The zero value is empty.
-type outcomes struct {
-	failed  []error
-	refused SlicesRefusedError
-}
-
-// note separates what the API server refuses, and what has no effect, from errors that a retry can
-// fix.
-func (o *outcomes) note(slice *discoveryv1.EndpointSlice, err error) {
-	switch {
-	case err == nil:
-	case isRefusal(err), errors.Is(err, errForeignSlice), errors.Is(err, errNoEffect):
-		if o.refused == nil {
-			o.refused = SlicesRefusedError{}
-		}
-		o.refused[slice.Name] = err.Error()
-	default:
-		o.failed = append(o.failed, err)
-	}
-}
-
-// err returns the failures if there are any, otherwise the refusals.
-func (o *outcomes) err() error {
-	if len(o.failed) > 0 || len(o.refused) == 0 {
-		return errors.Join(o.failed...)
-	}
-	return o.refused
-}
-
 // remove removes the finalizers of a slice and deletes it. The controller sets no finalizers on
 // slices. A finalizer of another user would keep the slice for an unlimited time.
-func (w *Writer) remove(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
+func (w *Writer) remove(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
 	if len(slice.Finalizers) > 0 {
 		free := slice.DeepCopy()
 		free.Finalizers = nil
-		if err := w.patchSlice(ctx, st, slice, free); err != nil {
+		if err := w.patch(ctx, slice, free); err != nil {
 			return err
 		}
 		slice = free
@@ -114,13 +96,7 @@ func (w *Writer) remove(ctx context.Context, st observed.State, slice *discovery
 	if slice.DeletionTimestamp != nil {
 		return nil
 	}
-	done := func(error) {}
-	if w.Deleting != nil {
-		done = w.Deleting(slice)
-	}
-	err := w.Client.Delete(ctx, slice, exactly(slice))
-	done(err)
-	return wrap(err, "delete", slice)
+	return wrap(w.Client.Delete(ctx, slice, exactly(slice)), "delete", slice)
 }
 
 // move copies a slice under another name and with the label of another Service, and then deletes
@@ -132,19 +108,10 @@ func (w *Writer) move(ctx context.Context, st observed.State, move diff.Move) er
 	if err != nil {
 		return err
 	}
-	if err := w.createSlice(ctx, st, move.Moved(live)); err != nil {
+	if _, err := w.createSlice(ctx, move.Moved(live)); err != nil {
 		return err
 	}
-	return w.remove(ctx, st, live)
-}
-
-// switchSlice puts a slice on standby, or takes it from standby.
-func (w *Writer) switchSlice(ctx context.Context, st observed.State, one diff.Switch) error {
-	live, err := w.liveSlice(ctx, st, one.Slice)
-	if err != nil {
-		return err
-	}
-	return w.updateSlice(ctx, st, one.Switched(live))
+	return w.remove(ctx, live)
 }
 
 // liveSlice reads a slice of the controller with its content. The error is ErrStale if the slice has
@@ -152,10 +119,10 @@ func (w *Writer) switchSlice(ctx context.Context, st observed.State, one diff.Sw
 func (w *Writer) liveSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) (*discoveryv1.EndpointSlice, error) {
 	live := new(discoveryv1.EndpointSlice)
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(slice), live); err != nil {
-		return nil, wrap(err, "read", slice)
+		return slice, wrap(err, "read", slice)
 	}
 	if live.ResourceVersion != slice.ResourceVersion || !ownership.SliceIsOurs(live, st.Import) {
-		return nil, fmt.Errorf("change EndpointSlice %s: %w", live.Name, ErrStale)
+		return slice, fmt.Errorf("change EndpointSlice %s: %w", live.Name, ErrStale)
 	}
 	return live, nil
 }
@@ -163,35 +130,36 @@ func (w *Writer) liveSlice(ctx context.Context, st observed.State, slice *discov
 // createSlice creates a slice. If a slice of an import with the same name already exists and the
 // caches do not contain it, createSlice updates it: a user has removed its labels, or the caches
 // are stale.
-func (w *Writer) createSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
-	err := w.createObject(ctx, st, slice.DeepCopy())
+func (w *Writer) createSlice(ctx context.Context, slice *discoveryv1.EndpointSlice) (*discoveryv1.EndpointSlice, error) {
+	made := slice.DeepCopy()
+	err := w.create(ctx, made)
 	if !apierrors.IsAlreadyExists(err) {
-		return wrap(err, "create", slice)
+		return made, wrap(err, "create", slice)
 	}
 	live := new(discoveryv1.EndpointSlice)
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(slice), live); err != nil {
-		return wrap(err, "read", slice)
+		return made, wrap(err, "read", slice)
 	}
 	if !ownedAlike(live, slice) {
-		return fmt.Errorf("create EndpointSlice %s/%s: %w", slice.Namespace, slice.Name, errForeignSlice)
+		return made, fmt.Errorf("create EndpointSlice %s/%s: %w", slice.Namespace, slice.Name, errForeignSlice)
 	}
 	if live.DeletionTimestamp != nil || ownership.Misassociated(live, slice.Labels[discoveryv1.LabelServiceName]) {
-		if err := w.remove(ctx, st, live); err != nil {
-			return err
+		if err := w.remove(ctx, live); err != nil {
+			return made, err
 		}
-		return fmt.Errorf("create EndpointSlice %s again, as it is being deleted, or has a label that must not change: %w", slice.Name, ErrStale)
+		return made, fmt.Errorf("create EndpointSlice %s again, as it is being deleted, or has a label that must not change: %w", slice.Name, ErrStale)
 	}
 	edited := ownership.Overlay(live, slice)
 	edited.OwnerReferences = slice.OwnerReferences
 	if ownership.SameSlice(live, edited) {
-		return nil
+		return live, nil
 	}
-	return w.updateSlice(ctx, st, edited)
+	return edited, w.updateSlice(ctx, edited)
 }
 
-func (w *Writer) updateSlice(ctx context.Context, st observed.State, slice *discoveryv1.EndpointSlice) error {
+func (w *Writer) updateSlice(ctx context.Context, slice *discoveryv1.EndpointSlice) error {
 	before := slice.ResourceVersion
-	err := w.written(st, slice, before, w.Client.Update(ctx, slice))
+	err := w.try("update", slice, slice, func() error { return w.Client.Update(ctx, slice) })
 	if err == nil && slice.ResourceVersion == before {
 		err = errNoEffect
 	}
@@ -205,22 +173,4 @@ func ownedAlike(a, b *discoveryv1.EndpointSlice) bool {
 			return have.Kind == want.Kind && have.Name == want.Name
 		})
 	})
-}
-
-// slices patches the slices of c.Slices. They are many and independent: a failed write of one slice
-// does not block the others.
-func (w *Writer) slices(ctx context.Context, st observed.State, c diff.Changes) error {
-	var o outcomes
-	for _, edit := range c.Slices {
-		o.note(edit.Old, w.patchSlice(ctx, st, edit.Old, edit.New.DeepCopy()))
-	}
-	return o.err()
-}
-
-func (w *Writer) patchSlice(ctx context.Context, st observed.State, old, edited *discoveryv1.EndpointSlice) error {
-	err := w.patch(ctx, st, old, edited)
-	if err == nil && edited.ResourceVersion == old.ResourceVersion {
-		err = wrap(errNoEffect, "patch", old)
-	}
-	return err
 }

@@ -2,7 +2,6 @@ package conditions
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/merge"
@@ -55,7 +55,7 @@ func setExport(st observed.State, d desired.Desired, c *diff.Changes) {
 	c.ExportConditions = slices.DeleteFunc(slices.Clone(edited.Status.Conditions), func(c metav1.Condition) bool {
 		return !slices.Contains(exportKinds, c.Type)
 	})
-	if equality.Semantic.DeepEqual(export.Status, edited.Status) || st.Contested.HoldsExport(edited) {
+	if edited, _ = contested.Without(st.Contested, export, edited); equality.Semantic.DeepEqual(export.Status, edited.Status) {
 		return
 	}
 	c.ExportStatus = &diff.Edit[*mcsv1beta1.ServiceExport]{Old: export, New: edited}
@@ -120,8 +120,8 @@ func (e exportConditions) setReady(st observed.State, home merge.Member, valid b
 	case st.Clusterset.Unselected:
 		e.set(conditionReady, metav1.ConditionFalse, failed,
 			"nothing is exported, because --export-namespaces of the controller does not select namespace %s: label the namespace, or delete this ServiceExport", e.export.Namespace)
-	case st.ImportRefused != "":
-		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refused the ServiceImport: %s", brief.ClipTo(longest, st.ImportRefused))
+	case st.Refused.Import() != "":
+		e.set(conditionReady, metav1.ConditionFalse, failed, "the API server refused the ServiceImport: %s", brief.ClipTo(longest, st.Refused.Import()))
 	case st.Import != nil && !ownership.OfImport(st.Import):
 		e.set(conditionReady, metav1.ConditionFalse, failed, "%s", notManaged(st))
 	case refusedHere(st) != "":
@@ -155,12 +155,13 @@ func readers(c merge.Consumers) string {
 // refusedHere returns why the API server refused slices that peers read, or "" if it refused none.
 func refusedHere(st observed.State) string {
 	own := st.Name + "." + st.Clusterset.Home + "."
-	for _, name := range slices.Sorted(maps.Keys(st.SlicesRefused)) {
-		if strings.HasPrefix(name, own) {
-			return st.SlicesRefused[name]
+	first := ""
+	for of := range st.Refused {
+		if of.Kind == observed.Slice && strings.HasPrefix(of.Name, own) && (first == "" || of.Name < first) {
+			first = of.Name
 		}
 	}
-	return ""
+	return st.Refused.Slice(first)
 }
 
 // setConflict reports on each export of the name where the exports disagree (C10).

@@ -61,9 +61,9 @@ func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 		c.Ready = v.condition(st, metav1.Condition{})
 		return
 	}
-	if d.YieldsIPs {
+	if d.HeldIPs != "" {
 		v = newReady(desired.ReasonContested, "another writer keeps setting spec.ips back to %q. The controller wants %s, and tries again later: find the other writer with kubectl get --show-managed-fields, and stop it",
-			st.Import.Spec.IPs, brief.Clip(st.Contested[contested.FieldIPs]))
+			st.Import.Spec.IPs, brief.Clip(d.HeldIPs))
 	}
 	v = v.of(st, d, c.Notes)
 	have := readyNow(st)
@@ -79,13 +79,12 @@ func setImport(st observed.State, d desired.Desired, c *diff.Changes) {
 		}
 		return
 	}
-	theirs := readyIsTheirs(st, c.Ready)
 	// No event for a new import that the controller owns and that is ready: this is expected.
-	news := d.Status == nil || have.Status != "" || v.bad()
-	if !same && !theirs && news {
-		c.Events = append(c.Events, v.event())
+	if expected := d.Status != nil && have.Status == "" && !v.bad(); same || expected {
+		setStatus(st, d, c)
+	} else {
+		setStatus(st, d, c, v.event())
 	}
-	setStatus(st, d, c, theirs)
 }
 
 // isKept reports whether another implementation keeps the import, so that its status is not written.
@@ -95,17 +94,25 @@ func isKept(st observed.State, have metav1.Condition) bool {
 	return keeper == ownership.Cilium || keeper != "" && have.Status == ""
 }
 
-// setStatus adds the edit of the import's status. theirs means that another writer sets Ready.
-func setStatus(st observed.State, d desired.Desired, c *diff.Changes, theirs bool) {
+// setStatus adds the edit of the import's status, and the events of its conditions. There are none for the
+// conditions that are left to another writer.
+func setStatus(st observed.State, d desired.Desired, c *diff.Changes, ofReady ...desired.Event) {
 	edited := st.Import.DeepCopy()
 	d.Status.Write(&edited.Status, st.CRD)
-	if st.Contested.HoldsClusters(&edited.Status) {
-		edited.Status.Clusters, edited.Status.EndpointSliceObjects = st.Import.Status.Clusters, st.Import.Status.EndpointSliceObjects
+	if st.ReadyByOthers && !ownership.OfImport(st.Import) { // a condition has only one writer
+		ofReady = nil
+	} else if st.CRD.Conditions {
+		meta.SetStatusCondition(&edited.Status.Conditions, c.Ready)
 	}
-	if st.CRD.Conditions && !theirs {
-		setReady(&edited.Status, c.Ready)
+	ofOwn := setOwn(st, d, &edited.Status)
+	edited, held := contested.Without(st.Contested, st.Import, edited)
+	for _, field := range held {
+		if field.Condition() == c.Ready.Type {
+			ofReady = nil
+		}
+		ofOwn = slices.DeleteFunc(ofOwn, func(e desired.Event) bool { return e.Reason == field.Condition() })
 	}
-	c.Events = append(c.Events, setOwn(st, d, &edited.Status)...)
+	c.Events = slices.Concat(c.Events, ofReady, ofOwn)
 	if !equality.Semantic.DeepEqual(edited.Status, st.Import.Status) {
 		c.ImportStatus = &diff.Edit[*mcsv1beta1.ServiceImport]{Old: st.Import, New: edited}
 	}
@@ -123,25 +130,10 @@ func readyNow(st observed.State) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// readyIsTheirs reports whether another writer sets the condition: a condition has only one writer.
-func readyIsTheirs(st observed.State, ready metav1.Condition) bool {
-	return st.ReadyByOthers && !ownership.OfImport(st.Import) ||
-		st.Contested.HoldsReady(ready)
-}
-
-// setReady replaces the condition of the same type.
-func setReady(status *mcsv1beta1.ServiceImportStatus, ready metav1.Condition) {
-	if stands := meta.FindStatusCondition(status.Conditions, ready.Type); stands != nil {
-		*stands = ready
-		return
-	}
-	status.Conditions = append(status.Conditions, ready)
-}
-
 // of adds the notes of the other stages, and the API server's refusal of the import.
 func (v ready) of(st observed.State, d desired.Desired, notes []string) ready {
-	if st.ImportRefused != "" && d.Status != nil {
-		v = newReady(desired.ReasonImportRefused, "the API server refused the update of this import, which stays unchanged: %s", brief.ClipTo(longest, st.ImportRefused))
+	if fault := st.Refused.Import(); fault != "" && d.Status != nil {
+		v = newReady(desired.ReasonImportRefused, "the API server refused the update of this import, which stays unchanged: %s", brief.ClipTo(longest, fault))
 	}
 	v.Notes = slices.Concat(v.Notes, notes, d.Notes)
 	if len(validation.IsDNS1123Label(st.Import.Name)) > 0 {

@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +31,8 @@ type builder struct {
 	families []corev1.IPFamily
 	// serving are the Services that the import's slices belong to.
 	serving []string
+	// refused is what the API server has refused of the Service that is built.
+	refused []observed.Refusal
 }
 
 // Build returns the desired objects, as far as they are known, from the observed state, from what
@@ -36,7 +40,7 @@ type builder struct {
 func Build(st observed.State, known observed.Known, m merge.Merged) Desired {
 	b := builder{State: st, members: known.Members, record: known.Record, merged: m, missing: known.Missing, kept: known.Kept}
 	if st.Import != nil {
-		b.serving = servicesOf(st)
+		b.serving, b.refused = servicesOf(st), st.Refused.Service(ownership.DerivedName(st.Import))
 	}
 	if st.Clusterset == nil {
 		d := ofImport(b)
@@ -77,8 +81,8 @@ func (b builder) orphans() []*corev1.Service {
 
 // createImport returns the import to create. Everything else needs its UID.
 func createImport(b builder) Desired {
-	if b.ImportRefused != "" {
-		return Desired{Retry: true, Ready: readyFor(ReasonImportRefused, "%s", b.ImportRefused)}
+	if fault := b.Refused.Import(); fault != "" {
+		return Desired{Ready: readyFor(ReasonImportRefused, "%s", fault)}
 	}
 	imp := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: b.Namespace, Name: b.Name}}
 	b.shape(imp)
@@ -105,14 +109,17 @@ func syncUnmanaged(b builder) Desired {
 // write, and then everything else continues to follow from the unchanged import.
 func updateImport(b builder) Desired {
 	original := b.Import
-	known := len(b.missing) == 0 && b.ImportRefused == ""
-	yields := known && b.takeShape()
-	known = known && !yields
-	status := sharedStatus(b)
+	known := len(b.missing) == 0 && b.Refused.Import() == ""
+	var held []contested.Field
 	if known {
+		held = b.takeShape()
+	}
+	notes := b.heldNotes(held)
+	status := sharedStatus(b)
+	if known && len(notes) == 0 {
 		b.families = b.merged.Families
 	} else {
-		b.merged = frozen(b.merged, original)
+		b.merged = frozen(b.merged, b.Import)
 	}
 	b.owned = true
 	d := ofImport(b)
@@ -125,27 +132,18 @@ func updateImport(b builder) Desired {
 	d.publish(b)
 	d.Preferred = b.prefer(&d.Slices)
 	d.Status, d.Kept = status, b.kept
-	d.Notes = append(d.Notes, append(b.othersSlices(), b.malformedProbe()...)...)
-	if yields {
-		d.Notes = append(d.Notes, b.Contested.Note(contested.FieldImport))
-	}
+	d.Notes = slices.Concat(d.Notes, b.othersSlices(), b.malformedProbe(), notes)
 	d.Native = b.native()
-	d.Retry = d.Retry || b.ImportRefused != "" || d.Native.Retry
 	return d
 }
 
-// takeShape changes the import to the shape that the clusterset gives it. If another writer keeps
-// setting that shape back, takeShape leaves the import unchanged and returns true.
-func (b *builder) takeShape() (yields bool) {
-	original := b.Import
-	shaped := original.DeepCopy()
+// takeShape changes the import to the shape that the clusterset gives it, except the fields that it returns:
+// they are left to another writer at present.
+func (b *builder) takeShape() (held []contested.Field) {
+	shaped := b.Import.DeepCopy()
 	b.shape(shaped)
-	b.Contested.YieldMetadata(original, shaped)
-	if b.Contested.HoldsShape(original, shaped) {
-		return true
-	}
-	b.Import = shaped
-	return false
+	b.Import, held = contested.Without(b.Contested, b.Import, shaped)
+	return held
 }
 
 // sameButRecord reports whether two versions of an import are equal apart from the records. Nothing
@@ -175,4 +173,88 @@ func frozen(m merge.Merged, imp *mcsv1beta1.ServiceImport) merge.Merged {
 		m.Clusters = append(m.Clusters, cluster.Cluster)
 	}
 	return m
+}
+
+// shape writes the merge and the record onto an import. It leaves out fields that the CRD does not
+// contain: the API server prunes them, and they would be written in every pass.
+func (b builder) shape(imp *mcsv1beta1.ServiceImport) {
+	Shape(b.merged, imp)
+	annotate(imp, mcs.AnnotationExports, b.record)
+	b.recordNative(imp)
+	if !b.CRD.Policies {
+		imp.Spec.InternalTrafficPolicy, imp.Spec.TrafficDistribution = nil, nil
+	}
+}
+
+// setIPs writes as many ips as the CRD allows, and their families in the same order (C19).
+func setIPs(imp *mcsv1beta1.ServiceImport, ips []string, crd observed.CRD, families bool) {
+	imp.Spec.IPs = slices.Clone(ips[:min(len(ips), crd.MaxIPs)])
+	if crd.IPFamilies && families {
+		imp.Spec.IPFamilies = familiesOf(parse(imp.Spec.IPs))
+	}
+}
+
+func annotate(imp *mcsv1beta1.ServiceImport, key, value string) {
+	if imp.Annotations == nil {
+		imp.Annotations = map[string]string{}
+	}
+	imp.Annotations[key] = value
+}
+
+// shapeMeta replaces the labels and annotations that came from exports. An invalid record is
+// ignored.
+func shapeMeta(m merge.Merged, imp *mcsv1beta1.ServiceImport) {
+	var former observed.ExportedKeys
+	_ = json.Unmarshal([]byte(imp.Annotations[mcs.AnnotationExported]), &former)
+	drop(imp.Labels, former.Labels)
+	drop(imp.Annotations, former.Annotations)
+	delete(imp.Annotations, mcs.AnnotationExported)
+
+	if imp.Labels == nil {
+		imp.Labels = map[string]string{}
+	}
+	imp.Labels[mcs.LabelManagedBy] = mcs.ControllerName
+	maps.Copy(imp.Labels, m.Labels)
+	for key, value := range m.Annotations {
+		annotate(imp, key, value)
+	}
+	if len(m.Labels)+len(m.Annotations) > 0 {
+		// Strings always marshal.
+		record, _ := json.Marshal(observed.ExportedKeys{Labels: slices.Sorted(maps.Keys(m.Labels)), Annotations: slices.Sorted(maps.Keys(m.Annotations))})
+		annotate(imp, mcs.AnnotationExported, string(record))
+	}
+}
+
+// drop removes former keys. A reserved key never came from an export, whatever the record contains.
+func drop(all map[string]string, former []string) {
+	for _, key := range former {
+		if !mcs.Reserved(key) {
+			delete(all, key)
+		}
+	}
+}
+
+// Shape writes the merge onto an import, in place: spec, labels and annotations. It does not write
+// ips and ipFamilies, which follow the derived Service, and it keeps labels and annotations that
+// others added. Defaults are always written out in the same way, so a second call changes nothing.
+func Shape(m merge.Merged, imp *mcsv1beta1.ServiceImport) {
+	spec := &imp.Spec
+	spec.Type = m.Type
+	// The API requires the list, even if it is empty.
+	spec.Ports = make([]mcsv1beta1.ServicePort, 0, len(m.Ports))
+	for _, port := range m.Ports {
+		spec.Ports = append(spec.Ports, *port.DeepCopy())
+	}
+	spec.SessionAffinity, spec.SessionAffinityConfig = "", nil
+	if m.Type != mcsv1beta1.Headless { // C17: affinity has no meaning for Headless.
+		spec.SessionAffinity = m.Affinity
+		if m.Affinity == corev1.ServiceAffinityClientIP {
+			spec.SessionAffinityConfig = &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: new(m.AffinityTimeout)}}
+		}
+	}
+	spec.InternalTrafficPolicy, spec.TrafficDistribution = new(m.InternalPolicy), nil
+	if m.Distribution != "" {
+		spec.TrafficDistribution = new(m.Distribution)
+	}
+	shapeMeta(m, imp)
 }

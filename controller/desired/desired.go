@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,13 +47,8 @@ type Desired struct {
 	Notes []string
 	// Events are emitted with the edit of the import.
 	Events []Event
-	// YieldsIPs means that ips are left to another writer at present.
-	YieldsIPs bool
-	// Retry means that the cause can disappear without a change of any watched object (a quota, an
-	// address range).
-	Retry bool
-	// RetryAddress means that the recorded addresses were refused and must be requested again.
-	RetryAddress bool
+	// HeldIPs is the text of the wanted ips, if ips are left to another writer at present.
+	HeldIPs string
 	// Kept are the clusters whose endpoints stay although they are assumed to be dead, sorted.
 	Kept []string
 	// Checked are the endpoints of other clusters that are connected to all the time.
@@ -77,7 +73,7 @@ type Slices struct {
 	// Wanted have their final names and labels, and are sorted by name.
 	Wanted []*discoveryv1.EndpointSlice
 	// Copies are the digests of the wanted slices of other clusters, for the next plan. contents
-	// belong to the same slices: see Complement.
+	// belong to the same slices: see Fill.
 	Copies   digest.Copies
 	contents map[*discoveryv1.EndpointSlice]content
 	// Awaited returns the cluster of a slice that is kept with whatever content it has; only its
@@ -100,7 +96,7 @@ func ownSlices(b builder) Slices {
 	m := newSliceBuilder(b.Clusterset.Home, types.NamespacedName{Namespace: b.Namespace, Name: b.Name}, b.merged, b.Clusterset.MaxEndpoints)
 	// A choice between clusters counts and edits the endpoints of the slices.
 	if len(b.policy().Entries) == 0 {
-		m.lean(b.Copies)
+		m.reuse(b.Copies)
 	}
 	s.Wanted = m.of(b.members)
 	s.Copies, s.contents = m.copies, m.contents
@@ -122,9 +118,9 @@ func (s Slices) Digest(slice *discoveryv1.EndpointSlice) digest.Digest {
 	return digest.Of(slice)
 }
 
-// Complement gives a wanted slice its endpoints and ports, if it lacks them: Digest is all that is
+// Fill gives a wanted slice its endpoints and ports, if it lacks them: Digest is all that is
 // needed of a slice that is not written.
-func (s Slices) Complement(slice *discoveryv1.EndpointSlice) {
+func (s Slices) Fill(slice *discoveryv1.EndpointSlice) {
 	if fill := s.contents[slice].fill; fill != nil {
 		fill()
 	}
@@ -158,18 +154,24 @@ func (b builder) awaited(slice *discoveryv1.EndpointSlice) string {
 	return ""
 }
 
-// setImport sets the edited import, without the values that are left to another writer at present.
-// nil and empty are equal: neither is written.
+// setImport sets the edited import, without the fields that are left to another writer at present.
 func (d *Desired) setImport(b builder, edited *mcsv1beta1.ServiceImport) {
-	old := b.Import
-	switch sameIPs := slices.Equal(old.Spec.IPs, edited.Spec.IPs); {
-	case !sameIPs && b.Contested.HoldsIPs(edited.Spec.IPs):
-		edited.Spec.IPs, edited.Spec.IPFamilies = old.Spec.IPs, old.Spec.IPFamilies
-		d.YieldsIPs = true
-	case sameIPs && !slices.Equal(old.Spec.IPFamilies, edited.Spec.IPFamilies) && b.Contested.HoldsIPFamilies(edited.Spec.IPFamilies):
-		edited.Spec.IPFamilies = old.Spec.IPFamilies
-		d.Notes = append(d.Notes, b.Contested.Note(contested.FieldIPFamilies))
+	left, held := contested.Without(b.Contested, b.Import, edited)
+	for _, field := range held {
+		if field.IPs() {
+			d.HeldIPs = fmt.Sprintf("%q", edited.Spec.IPs)
+		}
 	}
-	b.Contested.YieldMetadata(old, edited)
-	d.Import = edited
+	d.Import, d.Notes = left, append(d.Notes, b.heldNotes(held)...)
+}
+
+// heldNotes returns the notes on fields that are left to another writer at present. Labels and annotations
+// have none, and ips have a reason of their own.
+func (b builder) heldNotes(held []contested.Field) (notes []string) {
+	for _, field := range held {
+		if !field.InMetadata() && !field.IPs() {
+			notes = append(notes, b.Contested.Note(field))
+		}
+	}
+	return notes
 }

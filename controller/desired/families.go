@@ -91,6 +91,29 @@ func allocationAttempts(recorded []netip.Addr, families []corev1.IPFamily) []all
 	return ways
 }
 
+// allocate requests addresses for a new Service: the recorded ones (C24), and others if the API server refuses
+// these. early means that it can still release these, and none that it refuses all.
+func (b builder) allocate(spec *corev1.ServiceSpec, recorded []netip.Addr, families []corev1.IPFamily) (early, none bool) {
+	ways, tried := allocationAttempts(recorded, families), 0
+	for _, r := range b.refused {
+		if refusedAddress(r) {
+			tried++
+		}
+	}
+	switch {
+	case tried > 0 && b.KeepTrying && len(ways[0].ips) > 0:
+		return true, false
+	case tried >= len(ways):
+		return false, true
+	}
+	way := ways[tried]
+	spec.IPFamilies, spec.IPFamilyPolicy, spec.ClusterIPs = way.families, way.policy, format(way.ips)
+	if len(way.ips) > 0 {
+		spec.ClusterIP = spec.ClusterIPs[0]
+	}
+	return false, false
+}
+
 // syncFamilies adds or removes the second family. The first family of a Service cannot change. A
 // new Service would change the import's address (C24), so that decision is left to the user; fault
 // then contains the reason.

@@ -65,7 +65,7 @@ func leaveTo(keeper string, b builder) Desired {
 		return Desired{Ready: readyFor(ReasonPending, "Cilium has not set spec.ips to the addresses of its Service")}
 	case before != nil:
 		d := Desired{Ready: readyFor(ReasonPending, "kept by %s", keeper)}
-		d.takeBack(b)
+		d.clearIPs(b)
 		return d
 	default:
 		return Desired{Delete: notDeleted(b.Owned), Ready: readyFor(ReasonReady, "kept by %s", keeper)}

@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 
@@ -75,15 +76,15 @@ func leaveForeign(b builder) Desired {
 			"To use the Service as it is, set that annotation to %s and remove the annotation %s from this ServiceImport",
 		b.Service.Name, mcs.AnnotationDerivedService, b.Service.Name, mcs.AnnotationClusterIPs)}
 	if ownership.DerivedByUs(b.Import) && !slices.ContainsFunc(b.Owned, b.serves) {
-		d.takeBack(b)
+		d.clearIPs(b)
 	}
 	return d
 }
 
-// takeBack empties ips, because DNS would send clients to the next Service that gets these
+// clearIPs empties ips, because DNS would send clients to the next Service that gets these
 // addresses. A user's addresses stay, except the controller's addresses among them that are in
 // gone. ipFamilies stay, as the families to request when the Service returns.
-func (d *Desired) takeBack(b builder, gone ...netip.Addr) {
+func (d *Desired) clearIPs(b builder, gone ...netip.Addr) {
 	edited := b.Import.DeepCopy()
 	var left []string
 	if readAddresses(b.State, nil).userSet() {
@@ -159,4 +160,20 @@ func usersAddresses(st observed.State) addresses {
 	default:
 		return readAddresses(st, nil)
 	}
+}
+
+// otherServices returns the controller's Services that do not have the derived name, sorted.
+func otherServices(st observed.State) []*corev1.Service {
+	name := ownership.DerivedName(st.Import)
+	return sorted(slices.DeleteFunc(slices.Clone(st.Owned), func(svc *corev1.Service) bool { return svc.Name == name }))
+}
+
+// notDeleted leaves out Services that are already being deleted.
+func notDeleted(services []*corev1.Service) []*corev1.Service {
+	return sorted(slices.DeleteFunc(slices.Clone(services), func(svc *corev1.Service) bool { return svc.DeletionTimestamp != nil }))
+}
+
+func sorted(services []*corev1.Service) []*corev1.Service {
+	slices.SortFunc(services, func(a, b *corev1.Service) int { return cmp.Compare(a.Name, b.Name) })
+	return services
 }

@@ -8,10 +8,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/clusterset-dns/multicluster/controller/contested"
-	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/brief"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
@@ -38,7 +38,7 @@ func createService(b builder) Desired {
 	// Waiting does not help, and no client must be sent to these addresses in the meantime.
 	if gone := b.elsewhere(followed); len(gone) > 0 {
 		var d Desired
-		if d.takeBack(b, gone...); !equality.Semantic.DeepEqual(b.Import, d.Import) {
+		if d.clearIPs(b, gone...); !equality.Semantic.DeepEqual(b.Import, d.Import) {
 			return d
 		}
 		if len(a.recorded) > 0 {
@@ -58,17 +58,21 @@ func createService(b builder) Desired {
 	if len(w.ports) == 0 {
 		return Desired{Ready: noPorts(w)}
 	}
-	if r, refused := refusedWhole(b.Refused); refused {
-		return Desired{Retry: true, Ready: readyFor(ReasonRefused, "Service %s cannot be created: %s", name, r.Message)}
+	if r, refused := refusedWhole(b.refused); refused {
+		return Desired{Ready: readyFor(ReasonRefused, "Service %s cannot be created: %s", name, r.Message)}
 	}
-	if b.KeepTrying && len(b.Refused) > 0 && len(allocationAttempts(a.recorded, w.families)[0].ips) > 0 {
-		// C24: another address is the last resort. A condition would only change back and forth.
-		return Desired{RetryAddress: true}
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: b.Import.Namespace, Name: name},
+		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP},
 	}
-	svc, ok := newService(b.State, a, w)
-	if !ok {
-		return Desired{Retry: true, Ready: noAddress(b.State, w)}
+	switch early, none := b.allocate(&svc.Spec, a.recorded, w.families); {
+	case early: // Another address is the last resort. A condition would only change back and forth.
+		return Desired{}
+	case none:
+		return Desired{Ready: noAddress(b, w)}
 	}
+	own(svc, b.Import, b.CRD)
+	w.write(svc)
 	return Desired{Service: svc}
 }
 
@@ -79,12 +83,12 @@ func noPorts(w desiredService) Ready {
 }
 
 // noAddress separates a family that this cluster does not have (C27) from other address problems.
-func noAddress(st observed.State, w desiredService) Ready {
-	last := st.Refused[len(st.Refused)-1]
+func noAddress(b builder, w desiredService) Ready {
+	last := b.refused[len(b.refused)-1]
 	if strings.HasPrefix(last.Field, fieldFamilies) {
 		return readyFor(ReasonFamilies, "this cluster supports none of the address families %s: %s", w.families, last.Message)
 	}
-	return readyFor(ReasonRefused, "Service %s cannot get an address: %s", ownership.DerivedName(st.Import), last.Message)
+	return readyFor(ReasonRefused, "Service %s cannot get an address: %s", ownership.DerivedName(b.Import), last.Message)
 }
 
 // syncOwned keeps the derived Service, the import's addresses and the slices in sync. It also does
@@ -97,14 +101,15 @@ func syncOwned(b builder) Desired {
 	}
 	a := readAddresses(b.State, ServiceAddresses(svc))
 	w := readService(b, a)
-	wanted, fault := syncService(b.State, a, w)
-	w.notes = append(w.notes, b.Contested.YieldService(svc, wanted)...)
-	r, refused := refusedWhole(b.Refused)
+	wanted, fault := syncService(b, a, w)
+	wanted, held := contested.Without(b.Contested, svc, wanted)
+	w.notes = append(w.notes, b.heldNotes(held)...)
+	r, refused := refusedWhole(b.refused)
 	refusal := ""
 	if refused {
 		wanted, refusal = svc, cmp.Or(r.Message, "without a reason")
 	}
-	d := Desired{Delete: notDeleted(otherServices(b.State)), Exclusive: true, Service: wanted, Retry: refused}
+	d := Desired{Delete: notDeleted(otherServices(b.State)), Exclusive: true, Service: wanted}
 	if !refused {
 		d.ServiceStatus = w.ingress(b, svc)
 	}
@@ -121,8 +126,8 @@ func (w *desiredService) ingress(b builder, svc *corev1.Service) *corev1.Service
 	if status == nil || svc.Spec.Type != corev1.ServiceTypeLoadBalancer {
 		return nil
 	}
-	if b.Contested.HoldsIngress(status) {
-		w.notes = append(w.notes, b.Contested.Note(contested.FieldIngress))
+	if _, held := contested.Without(b.Contested, svc, status); len(held) > 0 {
+		w.notes = append(w.notes, b.heldNotes(held)...)
 		return nil
 	}
 	return status
@@ -139,7 +144,7 @@ func (d *Desired) keepAddresses(b builder, a addresses, wanted *corev1.Service, 
 		move := !equality.Semantic.DeepEqual(b.Service.Spec.IPFamilyPolicy, wanted.Spec.IPFamilyPolicy)
 		d.writeAddresses(b, a, current, !move && fault == "" && !a.userSet())
 	case len(current) == 0: // the wanted Service does not request its former addresses either
-		d.takeBack(b)
+		d.clearIPs(b)
 	}
 }
 
@@ -148,7 +153,7 @@ func (d *Desired) keepAddresses(b builder, a addresses, wanted *corev1.Service, 
 // Service, whose address is now free for any other Service.
 func remakeService(b builder) Desired {
 	d := Desired{Delete: notDeleted(b.Owned), Ready: readyFor(ReasonPending, "Service %s is headless: the controller deletes it and creates it again", b.Service.Name)}
-	d.takeBack(b)
+	d.clearIPs(b)
 	return d
 }
 

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/observed"
@@ -47,7 +47,7 @@ func readService(b builder, a addresses) desiredService {
 	w.ports, w.notes = ports, append(w.notes, notes...)
 	w.readAffinity(spec)
 	w.readInternalPolicy(spec)
-	for _, r := range b.Refused {
+	for _, r := range b.refused {
 		w.drop(r)
 	}
 	return w
@@ -94,48 +94,17 @@ func (w *desiredService) note(format string, args ...any) {
 	w.notes = append(w.notes, fmt.Sprintf(format, args...))
 }
 
-// newService returns the derived Service to create. ok is false if each attempt to give it an
-// address has been refused.
-func newService(st observed.State, a addresses, w desiredService) (svc *corev1.Service, ok bool) {
-	tried := 0
-	for _, r := range st.Refused {
-		if refusedAddress(r) {
-			tried++
-		}
-	}
-	ways := allocationAttempts(a.recorded, w.families)
-	if tried >= len(ways) {
-		return nil, false
-	}
-	way := ways[tried]
-	svc = &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: st.Import.Namespace, Name: ownership.DerivedName(st.Import)},
-		Spec: corev1.ServiceSpec{
-			Type:           corev1.ServiceTypeClusterIP,
-			IPFamilies:     way.families,
-			IPFamilyPolicy: way.policy,
-			ClusterIPs:     format(way.ips),
-		},
-	}
-	if len(way.ips) > 0 {
-		svc.Spec.ClusterIP = svc.Spec.ClusterIPs[0]
-	}
-	own(svc, st.Import, st.CRD)
-	w.write(svc)
-	return svc, true
-}
-
 // syncService returns the desired derived Service. What others set on it stays. fault is the reason
 // why the wanted families are not available; the families then stay unchanged.
-func syncService(st observed.State, a addresses, w desiredService) (svc *corev1.Service, fault string) {
-	svc = st.Service.DeepCopy()
-	own(svc, st.Import, st.CRD)
+func syncService(b builder, a addresses, w desiredService) (svc *corev1.Service, fault string) {
+	svc = b.Service.DeepCopy()
+	own(svc, b.Import, b.CRD)
 	if len(w.ports) == 0 {
 		// A Service needs a port. The last known ports stay, and the condition reports the problem.
 		w.ports = svc.Spec.Ports
 	}
 	w.write(svc)
-	if refusedAny(st.Refused) {
+	if refusedAny(b.refused) {
 		return svc, "the API server refused to change its address families"
 	}
 	// The Service was of type ExternalName in the meantime.
@@ -213,3 +182,42 @@ func vipStatus(svc *corev1.Service, vips []netip.Addr) *corev1.Service {
 	edited.Status.LoadBalancer.Ingress = ingress
 	return edited
 }
+
+// drop leaves out what the API server refused, if a Service can exist without it.
+func (w *desiredService) drop(r observed.Refusal) {
+	switch i, isPort := refusedPort(r); {
+	case isPort && i < len(w.ports):
+		w.note("port %s was refused: %s", describe(w.ports[i]), brief.Clip(r.Message))
+		w.ports = slices.Delete(w.ports, i, i+1)
+	case r.Field == fieldDistribution && w.distribution != nil:
+		w.note("trafficDistribution %q was refused: this API server does not know it", brief.Clip(*w.distribution))
+		w.distribution = nil
+	}
+}
+
+const (
+	fieldDistribution = "spec.trafficDistribution"
+	fieldClusterIPs   = "spec.clusterIP" // and spec.clusterIPs[0]
+	fieldFamilies     = "spec.ipFamil"   // spec.ipFamilies[0], spec.ipFamilyPolicy
+)
+
+func refusedPort(r observed.Refusal) (index int, ok bool) {
+	n, err := fmt.Sscanf(r.Field, "spec.ports[%d]", &index)
+	return index, n == 1 && err == nil
+}
+
+func refusedAddress(r observed.Refusal) bool {
+	return strings.HasPrefix(r.Field, fieldClusterIPs) || strings.HasPrefix(r.Field, fieldFamilies)
+}
+
+// refusedWhole returns a refusal that leaving out a field cannot fix: a name, a quota, a webhook.
+func refusedWhole(refused []observed.Refusal) (observed.Refusal, bool) {
+	for _, r := range refused {
+		if _, isPort := refusedPort(r); !isPort && !refusedAddress(r) && r.Field != fieldDistribution {
+			return r, true
+		}
+	}
+	return observed.Refusal{}, false
+}
+
+func refusedAny(refused []observed.Refusal) bool { return slices.ContainsFunc(refused, refusedAddress) }

@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -8,35 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/datapath"
 	"github.com/clusterset-dns/multicluster/controller/desired"
-	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
-
-// Written returns the contestable fields that the changes set, each with its value.
-func (c *Changes) Written() contested.Fields {
-	written := contested.Fields{}
-	if c.Import != nil {
-		written.AddImport(c.Import.Old, c.Import.New)
-	}
-	if c.ImportStatus != nil {
-		written.AddImportStatus(c.ImportStatus.Old, c.ImportStatus.New)
-	}
-	if c.ExportStatus != nil {
-		written.AddExportStatus(c.ExportStatus.Old, c.ExportStatus.New)
-	}
-	if c.ServiceStatus != nil {
-		written.AddServiceStatus(c.ServiceStatus.Old, c.ServiceStatus.New)
-	}
-	if c.Service != nil {
-		written.AddService(c.Service.Old, c.Service.New)
-	}
-	return written
-}
 
 // Move is a slice whose content is not known here. The slice is copied under another name, with the
 // label of another Service, and then deleted.
@@ -58,25 +36,30 @@ func (m Move) Moved(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice 
 	return slice
 }
 
-// Switch is a slice whose content is not known here, and that has to be put on standby, or taken
-// from it. Disconnect means that kube-proxy must not use its endpoints as before while it is on
-// standby.
-type Switch struct {
+// Keep is a slice that stays, and whose content is not known here. Its labels are corrected, and it is put on
+// standby, or taken from it. Disconnect means that kube-proxy must not use its endpoints as before while it is
+// on standby.
+type Keep struct {
 	Slice      *discoveryv1.EndpointSlice
+	Labels     map[string]string
 	Standby    preference.Standby
 	Disconnect bool
 }
 
-// Switched returns the slice to write. live is the existing slice, with its content.
-func (s Switch) Switched(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
+// Kept returns the slice to write. live is the existing slice, with its content.
+func (k Keep) Kept(live *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	slice := live.DeepCopy()
+	slice.Labels = maps.Clone(k.Labels)
+	if k.Standby == preference.StandbyOf(slice) {
+		return slice
+	}
 	preference.Connect(slice)
 	switch {
-	case s.Standby == preference.Connected:
-	case s.Disconnect:
-		preference.Disconnect(slice, s.Standby)
+	case k.Standby == preference.Connected:
+	case k.Disconnect:
+		preference.Disconnect(slice, k.Standby)
 	default:
-		slice.Labels[mcs.LabelStandby] = string(s.Standby)
+		slice.Labels[mcs.LabelStandby] = string(k.Standby)
 	}
 	return slice
 }
@@ -105,8 +88,8 @@ type Changes struct {
 	// other users could create such slices again and again, or the API server could keep them, and
 	// the wait would never end. Package apply emits an event for the deleted slices.
 	Evict []*discoveryv1.EndpointSlice
-	// Heal are the leaks to repair, each by an empty slice with the name of the lost slice.
-	Heal []observed.Leak
+	// Repair are the leaks to repair, each by an empty slice with the name of the lost slice.
+	Repair []observed.Leak
 	// CreateSlices, UpdateSlices and DeleteSlices are slices of the controller, sorted by name.
 	// Updates that connect a slice are the first. An update contains the whole slice. These writes come before the addresses, so that a name that
 	// resolves has endpoints.
@@ -116,13 +99,10 @@ type Changes struct {
 	RefusedSlices []*discoveryv1.EndpointSlice
 	// MoveSlices are slices of the controller that get another name and Service, sorted by name.
 	MoveSlices []Move
-	// SwitchSlices are slices of the controller to put on standby, or to take from it, sorted by
-	// name.
-	SwitchSlices []Switch
+	// KeepSlices are slices of the controller with other labels, sorted by name.
+	KeepSlices []Keep
 	// Import and ImportStatus are edits of the import. A plan never has both.
 	Import, ImportStatus *Edit[*mcsv1beta1.ServiceImport]
-	// Slices are edits of the labels of the controller's slices, sorted by name.
-	Slices []Edit[*discoveryv1.EndpointSlice]
 	// Delete are Services of the controller, sorted by name.
 	Delete []*corev1.Service
 	// Native are the writes of the Service with the import's own name.
@@ -133,28 +113,28 @@ type Changes struct {
 	// succeeded.
 	Events, ExportEvents []desired.Event
 
+	Report
+	Next
+}
+
+// Report is what a plan reports besides the conditions that it writes.
+type Report struct {
 	// Ready is the import's current condition. It is the zero value while writes are missing.
 	Ready metav1.Condition
 	// ExportConditions are the current or planned conditions of the export. There are none while
 	// writes are missing.
 	ExportConditions []metav1.Condition
-	// Retry means that the cause can disappear without a change of any watched object (a quota, an
-	// address range).
-	Retry bool
-	// RetryAddress means that the recorded addresses were refused and must be requested again.
-	RetryAddress bool
-	// Preference and NativePreference are what the choices between the clusters leave for the next
-	// plan.
-	Preference, NativePreference preference.Memory
-	// Copies are what the next plan needs to leave unchanged slices alone.
-	Copies digest.Copies
-	// Again is the time until the state can change by itself, 0 for never.
-	Again time.Duration
-	// Check are the endpoints of other clusters to connect to all the time, by cluster, and whether
-	// each of them fails.
-	Check map[string]map[datapath.Target]bool
 	// Notes describe slices that cannot be written.
 	Notes []string
+}
+
+// Next is what a plan leaves for what follows it: its memory for the next plan, the time until the state can
+// change by itself, 0 for never, and the endpoints of other clusters to connect to all the time, by cluster, and
+// whether each of them fails.
+type Next struct {
+	observed.Memory
+	Again time.Duration
+	Check map[string]map[datapath.Target]bool
 }
 
 // Edit is an object as it was read and as it should be. Only the difference is written.
@@ -162,7 +142,7 @@ type Edit[T any] struct{ Old, New T }
 
 // Writes returns the number of planned writes that conditions wait for, not counting events.
 func (c *Changes) Writes() int {
-	n := len(c.MoveSlices) + len(c.SwitchSlices) + len(c.Slices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Delete)
+	n := len(c.MoveSlices) + len(c.KeepSlices) + len(c.CreateSlices) + len(c.UpdateSlices) + len(c.DeleteSlices) + len(c.Delete)
 	for _, planned := range []bool{
 		c.CreateImport != nil, c.DeleteImport != nil, c.Create != nil, c.Service != nil, c.ServiceStatus != nil, c.Import != nil,
 		c.ImportStatus != nil, c.ExportStatus != nil, c.Native != Native{},
@@ -176,5 +156,5 @@ func (c *Changes) Writes() int {
 
 // Empty reports whether there is nothing to write and no event to emit.
 func (c *Changes) Empty() bool {
-	return c.Writes() == 0 && len(c.Evict)+len(c.Heal)+len(c.Events)+len(c.ExportEvents) == 0
+	return c.Writes() == 0 && len(c.Evict)+len(c.Repair)+len(c.Events)+len(c.ExportEvents) == 0
 }

@@ -3,7 +3,6 @@ package diff
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -18,11 +17,10 @@ import (
 
 // Compare returns the missing writes for the desired state, except those of conditions.
 func Compare(st observed.State, d desired.Desired) Changes {
-	c := Changes{
-		Retry: d.Retry, RetryAddress: d.RetryAddress || d.Native.RetryAddress,
-		Preference: d.Preferred.Choice.Memory, NativePreference: d.Native.Preferred.Choice.Memory, Again: sooner(d.Preferred.Choice.Again, d.Native.Again),
-		Check: d.Checked.Targets, Copies: d.Slices.Copies,
-	}
+	c := Changes{Next: Next{
+		Memory: observed.Memory{Preference: d.Preferred.Choice.Memory, NativePreference: d.Native.Preferred.Choice.Memory, Copies: d.Slices.Copies},
+		Again:  observed.Sooner(d.Preferred.Choice.Again, d.Native.Again), Check: d.Checked.Targets,
+	}}
 	switch imp := st.Import; {
 	case d.Withdrawn:
 		if imp != nil && imp.DeletionTimestamp == nil {
@@ -39,7 +37,7 @@ func Compare(st observed.State, d desired.Desired) Changes {
 	}
 	c.ofImport(st, d)
 	if d.ImportFirst {
-		return Changes{Import: c.Import, Preference: c.Preference, NativePreference: c.NativePreference, Again: c.Again, Check: c.Check, Copies: c.Copies}
+		return Changes{Import: c.Import, Next: c.Next}
 	}
 	c.ofService(st, d)
 	c.Delete = d.Delete
@@ -55,7 +53,8 @@ func Compare(st observed.State, d desired.Desired) Changes {
 }
 
 func (c *Changes) ofImport(st observed.State, d desired.Desired) {
-	if d.Import == nil || equality.Semantic.DeepEqual(st.Import, d.Import) {
+	// The edit that was refused first was that of the content.
+	if refused := st.Refused[observed.Target{Kind: observed.Import}]; d.Import == nil || len(refused) > 1 || equality.Semantic.DeepEqual(st.Import, d.Import) {
 		return
 	}
 	c.Import = &Edit[*mcsv1beta1.ServiceImport]{st.Import, d.Import}
@@ -86,14 +85,6 @@ func (c *Changes) ofNative(st observed.State, d desired.Native) {
 		c.Evict = append(c.Evict, evicted(st.Native.Local, st.Import, svc)...)
 	}
 	c.syncSlices(st, st.Native.Slices, d.Slices)
-}
-
-// sooner returns the shorter of two times, of which 0 means never.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
 }
 
 // renamePorts lets traffic go on while ports of the Service get other names (C12), also if the API server refuses that. kube-proxy finds
@@ -179,4 +170,12 @@ func nameOf(p discoveryv1.EndpointPort) string {
 		return ""
 	}
 	return *p.Name
+}
+
+// evicted returns the slices of others that belong to a Service of the controller, if the controller owns
+// both the Service and its import.
+func evicted(of []*discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport, svc *corev1.Service) []*discoveryv1.EndpointSlice {
+	all := slices.DeleteFunc(slices.Clone(of), func(slice *discoveryv1.EndpointSlice) bool { return !ownership.Unexpected(slice, imp, svc) })
+	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	return all
 }

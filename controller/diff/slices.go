@@ -33,7 +33,7 @@ func (c *Changes) ofSlices(st observed.State, d desired.Slices) {
 	s := c.syncSlices(st, st.Slices, d)
 	// If another controller made the Service, that controller repairs the leaks.
 	if ownership.OfImport(st.Import) || ownership.KindOf(st.Import, st.Service) == ownership.Ours {
-		c.Heal = s.leaked()
+		c.Repair = s.leaked()
 	}
 }
 
@@ -55,7 +55,6 @@ func (c *Changes) syncSlices(st observed.State, existing []*discoveryv1.Endpoint
 	if d.Awaited != nil {
 		s.keepAwaited(d.Awaited)
 	}
-	c.Retry = c.Retry || len(c.Notes) > 0
 	return s
 }
 
@@ -66,7 +65,7 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 	switch {
 	case s.refused(want):
 	case old == nil:
-		s.desired.Complement(want)
+		s.desired.Fill(want)
 		ownSlice(want, s.st)
 		s.changes.CreateSlices = append(s.changes.CreateSlices, want)
 	case old.DeletionTimestamp != nil: // It is created again when it is gone.
@@ -76,7 +75,7 @@ func (s *sliceSync) add(want *discoveryv1.EndpointSlice) {
 		s.wanted[want.Name], s.renewed[want.Name] = false, true
 	case s.hasAll(old, want):
 	default:
-		s.desired.Complement(want)
+		s.desired.Fill(want)
 		edited := digest.Without(ownership.Overlay(old, want))
 		ownSlice(edited, s.st)
 		s.changes.UpdateSlices = append(s.changes.UpdateSlices, Edit[*discoveryv1.EndpointSlice]{old, edited})
@@ -100,13 +99,13 @@ func connects(edit Edit[*discoveryv1.EndpointSlice]) int {
 // refused reports whether the API server has refused the desired slice. It adds a note, and nothing
 // waits for the slice.
 func (s *sliceSync) refused(slice *discoveryv1.EndpointSlice) bool {
-	reason, refused := s.st.SlicesRefused[slice.Name]
-	if refused {
+	reason := s.st.Refused.Slice(slice.Name)
+	if reason != "" {
 		s.changes.Notes = append(s.changes.Notes, leftOut(slice, reason))
-		s.desired.Complement(slice)
+		s.desired.Fill(slice)
 		s.changes.RefusedSlices = append(s.changes.RefusedSlices, slice)
 	}
-	return refused
+	return reason != ""
 }
 
 // deleteRest plans the deletion of the controller's slices that are not wanted, except those that
@@ -129,15 +128,12 @@ func (s *sliceSync) keepAwaited(clusterOf func(*discoveryv1.EndpointSlice) strin
 		case s.refused(slice):
 		case ownership.Misassociated(slice, s.desired.Service):
 			s.changes.MoveSlices = append(s.changes.MoveSlices, Move{slice, s.desired.NameOf(slice.Name), s.desired.Service})
-		case s.desired.Standby != nil && s.desired.Standby(slice) != preference.StandbyOf(slice):
-			s.changes.SwitchSlices = append(s.changes.SwitchSlices, Switch{slice, s.desired.Standby(slice), s.desired.Disconnect})
 		default:
-			s.mark(slice, cluster)
+			s.keep(slice, cluster)
 		}
 	}
 	slices.SortFunc(s.changes.MoveSlices, func(a, b Move) int { return cmp.Compare(a.Slice.Name, b.Slice.Name) })
-	slices.SortFunc(s.changes.SwitchSlices, func(a, b Switch) int { return cmp.Compare(a.Slice.Name, b.Slice.Name) })
-	slices.SortFunc(s.changes.Slices, func(a, b Edit[*discoveryv1.EndpointSlice]) int { return cmp.Compare(a.Old.Name, b.Old.Name) })
+	slices.SortFunc(s.changes.KeepSlices, func(a, b Keep) int { return cmp.Compare(a.Slice.Name, b.Slice.Name) })
 }
 
 // leaked returns the leaks that are not repaired by a slice of the controller with the label. An empty slice in the place of one that
@@ -169,18 +165,22 @@ func ourSlices(all []*discoveryv1.EndpointSlice, imp *mcsv1beta1.ServiceImport) 
 	return ours
 }
 
-// mark plans to restore the labels of a cluster's slice that another user has edited.
-func (s *sliceSync) mark(slice *discoveryv1.EndpointSlice, cluster string) {
-	edited := slice.DeepCopy()
-	edited.Labels[discoveryv1.LabelManagedBy], edited.Labels[mcsv1beta1.LabelSourceCluster] = mcs.ControllerName, cluster
+// keep plans to restore the labels of a cluster's slice that another user has edited, and to put it on standby,
+// or to take it from it.
+func (s *sliceSync) keep(slice *discoveryv1.EndpointSlice, cluster string) {
+	k := Keep{slice, maps.Clone(slice.Labels), preference.StandbyOf(slice), s.desired.Disconnect}
+	k.Labels[discoveryv1.LabelManagedBy], k.Labels[mcsv1beta1.LabelSourceCluster] = mcs.ControllerName, cluster
 	if s.desired.Service != "" {
-		edited.Labels[discoveryv1.LabelServiceName] = s.desired.Service
+		k.Labels[discoveryv1.LabelServiceName] = s.desired.Service
 	}
 	for _, key := range mcs.ProxyLabels {
-		delete(edited.Labels, key)
+		delete(k.Labels, key)
 	}
-	if !maps.Equal(slice.Labels, edited.Labels) {
-		s.changes.Slices = append(s.changes.Slices, Edit[*discoveryv1.EndpointSlice]{slice, edited})
+	if s.desired.Standby != nil {
+		k.Standby = s.desired.Standby(slice)
+	}
+	if k.Standby != preference.StandbyOf(slice) || !maps.Equal(slice.Labels, k.Labels) {
+		s.changes.KeepSlices = append(s.changes.KeepSlices, k)
 	}
 }
 

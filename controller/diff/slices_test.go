@@ -26,7 +26,7 @@ func TestOneWriteForWantedAndAwaited(t *testing.T) {
 	}
 	var c Changes
 	c.syncSlices(observed.State{Import: new(mcsv1beta1.ServiceImport)}, []*discoveryv1.EndpointSlice{had}, d)
-	if len(c.UpdateSlices) != 1 || len(c.SwitchSlices)+len(c.Slices)+len(c.MoveSlices) != 0 {
+	if len(c.UpdateSlices) != 1 || len(c.KeepSlices)+len(c.MoveSlices) != 0 {
 		t.Errorf("%+v, want one update", c)
 	}
 }

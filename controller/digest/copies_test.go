@@ -10,7 +10,7 @@ import (
 )
 
 func TestCopiesAreFound(t *testing.T) {
-	var last Copies
+	last := Copies{}
 	var sources []*discoveryv1.EndpointSlice
 	for i := range 5 {
 		source := &discoveryv1.EndpointSlice{}
@@ -19,7 +19,6 @@ func TestCopiesAreFound(t *testing.T) {
 		last.Add(source, "shape", Digest(source.Name))
 	}
 	// One is new, one is gone, two have changed places, and one has another shape.
-	lookup := last.In()
 	for _, want := range []struct {
 		source *discoveryv1.EndpointSlice
 		shape  string
@@ -28,7 +27,7 @@ func TestCopiesAreFound(t *testing.T) {
 		{&discoveryv1.EndpointSlice{}, "shape", ""}, {sources[0], "shape", "0"}, {sources[3], "shape", "3"}, {sources[2], "shape", "2"}, {sources[4], "another", ""},
 		{sources[4].DeepCopy(), "shape", ""}, {sources[4], "shape", "4"},
 	} {
-		if got := lookup.Find(want.source, want.shape); got != want.digest {
+		if got := last.Find(want.source, want.shape); got != want.digest {
 			t.Errorf("the digest is %q; want %q", got, want.digest)
 		}
 	}
@@ -38,7 +37,7 @@ func TestCopiesAreFound(t *testing.T) {
 func TestCopiesKeepNoSource(t *testing.T) {
 	source := &discoveryv1.EndpointSlice{}
 	source.Name = "large"
-	var last Copies
+	last := Copies{}
 	last.Add(source, "", "0 0")
 	is := weak.Make(source)
 	source = nil

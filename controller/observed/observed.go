@@ -60,10 +60,6 @@ type Native struct {
 	Slices, Local []*discoveryv1.EndpointSlice
 	// Vacant is how long the name is left alone, because a user's Service was deleted a moment ago.
 	Vacant time.Duration
-	// Preference is what the last choice between the clusters left.
-	Preference preference.Memory
-	// Refused is what the API server has refused of that Service since the state was read.
-	Refused []Refusal
 }
 
 // Leak describes endpoints that kube-proxy can still use although they are gone: those of a slice
@@ -106,14 +102,8 @@ type State struct {
 	AddressHolders []*corev1.Service
 	// CRD describes the fields of the API server's ServiceImport.
 	CRD CRD
-	// Refused is what the API server has refused since the state was read, in that order: one entry
-	// for each attempt.
-	Refused []Refusal
-	// ImportRefused is why the API server refused the import that the clusterset gives. It is empty
-	// if the API server did not refuse it.
-	ImportRefused string
-	// SlicesRefused maps the controller's slices that the API server refused to the reasons.
-	SlicesRefused map[string]string
+	// Refused is what the API server has refused since the state was read.
+	Refused Refused
 	// Native is what belongs to the import's own name. It is nil if this cluster is in no clusterset.
 	Native *Native
 	// Contested are the fields that another writer keeps setting back. They are not written at
@@ -121,10 +111,7 @@ type State struct {
 	Contested contested.Fields
 	// ReadyByOthers means that another writer has set the import's condition Ready.
 	ReadyByOthers bool
-	// Preference is what the last choice between the clusters left.
-	Preference preference.Memory
-	// Copies are what the last plan left.
-	Copies digest.Copies
+	Memory
 	// KeepTrying means that it is too early to give up the recorded addresses. The API server
 	// releases the address of a deleted Service a moment after the Service is gone, and refuses it
 	// until then.
@@ -133,6 +120,23 @@ type State struct {
 	LastReady metav1.Condition
 	// Now is the time of this plan. It is written to lastTransitionTime.
 	Now metav1.Time
+}
+
+// Memory is what a plan leaves for the next plan of the name.
+type Memory struct {
+	// Preference and NativePreference are the choices between the clusters, for the clusterset's name and
+	// for the own name.
+	Preference, NativePreference preference.Memory
+	// Copies are what is needed to leave unchanged slices alone.
+	Copies digest.Copies
+}
+
+// Sooner returns the shorter of two times, of which 0 means never.
+func Sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // CRD describes the fields of the served version of the ServiceImport CRD. The API server prunes
@@ -150,7 +154,36 @@ type CRD struct {
 	Policies bool
 }
 
-// Refusal is a write of the derived Service that the API server answered with Invalid or Forbidden.
+// Target is an object that the API server has refused. The import has no name.
+type Target struct{ Kind, Name string }
+
+// The kinds of Target.
+const (
+	Import  = "ServiceImport"
+	Service = "Service"
+	Slice   = "EndpointSlice"
+)
+
+// Refused are the refusals of each object, in their order: one for each fault of each attempt.
+type Refused map[Target][]Refusal
+
+// Import returns why the API server refused the import, or "".
+func (r Refused) Import() string { return r.first(Target{Kind: Import}) }
+
+// Slice returns why the API server refused a slice of the controller, or "".
+func (r Refused) Slice(name string) string { return r.first(Target{Slice, name}) }
+
+// Service returns what the API server refused of a Service.
+func (r Refused) Service(name string) []Refusal { return r[Target{Service, name}] }
+
+func (r Refused) first(of Target) string {
+	if len(r[of]) == 0 {
+		return ""
+	}
+	return r[of][0].Message
+}
+
+// Refusal is a fault that the API server found in a write.
 type Refusal struct {
 	// Field is the first field that the API server named, such as spec.clusterIPs or
 	// spec.ports[1].name. It is empty if the API server named none.

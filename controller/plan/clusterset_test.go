@@ -461,12 +461,20 @@ func TestConditionsComeLast(t *testing.T) {
 }
 
 // What the API server refuses is reported where users can see it, and affects nothing else.
+func refusedImport(reason string) observed.Refused {
+	return observed.Refused{{Kind: observed.Import}: {{Message: reason}}}
+}
+
+func refusedSlice(name, reason string) observed.Refused {
+	return observed.Refused{{Kind: observed.Slice, Name: name}: {{Message: reason}}}
+}
+
 func TestRefusalsAreReported(t *testing.T) {
 	c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"))
 	st := c.state()
-	st.ImportRefused = "exceeded quota"
+	st.Refused = refusedImport("exceeded quota")
 	changes := Plan(st)
-	if changes.CreateImport != nil || !changes.Retry || changes.ExportStatus == nil {
+	if changes.CreateImport != nil || changes.ExportStatus == nil {
 		t.Fatalf("it plans %+v", changes)
 	}
 	ready := meta.FindStatusCondition(changes.ExportStatus.New.Status.Conditions, "Ready")
@@ -481,12 +489,12 @@ func TestRefusalsAreReported(t *testing.T) {
 	if changes = Plan(st); changes.Import == nil || changes.Writes() > 1 {
 		t.Fatalf("it plans %+v", changes)
 	}
-	st.ImportRefused = "no such port"
+	st.Refused = refusedImport("no such port")
 	for changes = Plan(st); len(changes.UpdateSlices) > 0; changes = Plan(st) {
 		c.write(changes)
 		st.Slices = c.slices
 	}
-	if changes.Import != nil || changes.Service != nil || !changes.Retry || changes.ImportStatus == nil {
+	if changes.Import != nil || changes.Service != nil || changes.ImportStatus == nil {
 		t.Fatalf("it plans %+v", changes)
 	}
 	if c := meta.FindStatusCondition(changes.ImportStatus.New.Status.Conditions, "Ready"); c.Reason != desired.ReasonImportRefused || !strings.Contains(c.Message, "no such port") {
@@ -499,9 +507,9 @@ func TestRefusalsAreReported(t *testing.T) {
 	refused := first.CreateSlices[0]
 	c.write(diff.Changes{Import: first.Import})
 	st = c.state()
-	st.SlicesRefused = map[string]string{refused.Name: "no such address"}
+	st.Refused = refusedSlice(refused.Name, "no such address")
 	changes = Plan(st)
-	if len(changes.CreateSlices) > 0 || !changes.Retry || changes.ImportStatus == nil {
+	if len(changes.CreateSlices) > 0 || changes.ImportStatus == nil {
 		t.Fatalf("it plans %+v", changes)
 	}
 	if message := meta.FindStatusCondition(changes.ImportStatus.New.Status.Conditions, "Ready").Message; !strings.Contains(message, "endpoints of c2: no such address") {

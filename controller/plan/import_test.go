@@ -78,8 +78,13 @@ func (w *world) plan() diff.Changes {
 		if !refused {
 			return c
 		}
-		st.Refused = append(st.Refused, refusal)
+		name := c.Create.Name
+		st.Refused = refusedService(name, append(st.Refused.Service(name), refusal)...)
 	}
+}
+
+func refusedService(name string, all ...observed.Refusal) observed.Refused {
+	return observed.Refused{{Kind: observed.Service, Name: name}: all}
 }
 
 func (w *world) refuse(svc *corev1.Service) (observed.Refusal, bool) {
@@ -111,8 +116,8 @@ func (w *world) apply(c diff.Changes, n int) int {
 	for _, slice := range c.CreateSlices {
 		add(true, func() { w.slices = append(w.slices, slice) })
 	}
-	for _, one := range c.SwitchSlices {
-		add(true, func() { w.slices[slices.Index(w.slices, one.Slice)] = one.Switched(one.Slice) })
+	for _, one := range c.KeepSlices {
+		add(true, func() { w.slices[slices.Index(w.slices, one.Slice)] = one.Kept(one.Slice) })
 	}
 	for _, edit := range c.UpdateSlices {
 		add(true, func() { w.slices[slices.Index(w.slices, edit.Old)] = edit.New })
@@ -135,9 +140,6 @@ func (w *world) apply(c diff.Changes, n int) int {
 		w.imp.Generation++
 	})
 	add(c.ImportStatus != nil, func() { w.imp = c.ImportStatus.New })
-	for _, edit := range c.Slices {
-		add(true, func() { w.slices[slices.Index(w.slices, edit.Old)] = edit.New })
-	}
 	for _, svc := range c.Delete {
 		add(true, func() { delete(w.services, svc.Name) })
 	}
@@ -355,7 +357,6 @@ func TestRefusals(t *testing.T) {
 			refused: []observed.Refusal{{Message: "exceeded quota"}},
 			check: func(t *testing.T, c diff.Changes) {
 				equal(t, "created", c.Create == nil, true)
-				equal(t, "retry", c.Retry, true)
 				equal(t, "reason", c.Ready.Reason, desired.ReasonRefused)
 			},
 		},
@@ -366,7 +367,7 @@ func TestRefusals(t *testing.T) {
 				st.KeepTrying = true
 				st.Import.Annotations = map[string]string{mcs.AnnotationClusterIPs: "10.0.0.1"}
 			},
-			check: func(t *testing.T, c diff.Changes) { equal(t, "changes", c, diff.Changes{RetryAddress: true}) },
+			check: func(t *testing.T, c diff.Changes) { equal(t, "changes", c, diff.Changes{}) },
 		},
 		{
 			name:    "patience ends: without the recorded addresses",
@@ -425,7 +426,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			st := imp().state()
-			st.Refused = test.refused
+			st.Refused = refusedService(ownership.DerivedName(st.Import), test.refused...)
 			if test.edit != nil {
 				test.edit(&st)
 			}

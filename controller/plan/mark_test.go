@@ -47,8 +47,8 @@ func TestLeaksAreHealed(t *testing.T) {
 		back := theirs(lost.Slice, discoveryv1.LabelServiceName, lost.Service, mcsv1beta1.LabelServiceName, "foo")
 		back.AddressType = otherFamily.Type
 		st.Slices = append(st.Slices, back)
-		if changes := Plan(st); !slices.Equal(changes.Heal, []observed.Leak{lost}) {
-			t.Errorf("%s: heals %v", what, changes.Heal)
+		if changes := Plan(st); !slices.Equal(changes.Repair, []observed.Leak{lost}) {
+			t.Errorf("%s: repairs %v", what, changes.Repair)
 		}
 	}
 	// The controller also owns the derived Service of an import that others made.
@@ -56,7 +56,7 @@ func TestLeaksAreHealed(t *testing.T) {
 	st.Import = st.Import.DeepCopy()
 	handOver(st.Import)
 	st.Leaks = []observed.Leak{lost}
-	if changes := Plan(st); !slices.Equal(changes.Heal, []observed.Leak{lost}) {
-		t.Errorf("of an import of others: heals %v", changes.Heal)
+	if changes := Plan(st); !slices.Equal(changes.Repair, []observed.Leak{lost}) {
+		t.Errorf("of an import of others: repairs %v", changes.Repair)
 	}
 }

@@ -77,7 +77,8 @@ func (n *named) local() []*discoveryv1.EndpointSlice {
 
 func (n *named) state() observed.State {
 	st := n.oneName.state()
-	st.Native = &observed.Native{Allowed: n.allowed, Service: n.services["foo"], Slices: n.attached, Local: n.local(), Preference: n.own}
+	st.Native = &observed.Native{Allowed: n.allowed, Service: n.services["foo"], Slices: n.attached, Local: n.local()}
+	st.NativePreference = n.own
 	if n.user != nil {
 		st.Native.Service = n.user
 	}
@@ -101,7 +102,7 @@ func (n *named) writesOf(c diff.Changes) (all []func()) {
 		n.attached[slices.Index(n.attached, old)] = with
 	}
 	rest := c
-	rest.CreateSlices, rest.UpdateSlices, rest.DeleteSlices, rest.SwitchSlices = nil, nil, nil, nil
+	rest.CreateSlices, rest.UpdateSlices, rest.DeleteSlices, rest.KeepSlices = nil, nil, nil, nil
 	for _, s := range c.CreateSlices {
 		if s.Labels[mcs.LabelNativeOf] == "" {
 			rest.CreateSlices = append(rest.CreateSlices, s)
@@ -109,8 +110,8 @@ func (n *named) writesOf(c diff.Changes) (all []func()) {
 		}
 		add(func() { n.attached = append(slices.Clip(n.attached), s) })
 	}
-	for _, one := range c.SwitchSlices {
-		add(func() { replace(one.Slice, one.Switched(one.Slice)) })
+	for _, one := range c.KeepSlices {
+		add(func() { replace(one.Slice, one.Kept(one.Slice)) })
 	}
 	for _, edit := range c.UpdateSlices {
 		if !slices.Contains(n.attached, edit.Old) {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
@@ -238,7 +239,7 @@ func TestNothingIsDisconnectedBeforeTheChosenAreConnected(t *testing.T) {
 	r.update("c1", "c2", "c3")
 	for range 5 {
 		st := r.state()
-		st.SlicesRefused = map[string]string{refused: "quota"}
+		st.Refused = refusedSlice(refused, "quota")
 		r.write(Plan(st))
 	}
 	equal(t, "while c3 is refused", r.usable(), "c1 c2")
@@ -290,9 +291,11 @@ func TestContestedClusterPreference(t *testing.T) {
 	r := newRegional(t, nearest)
 	meta.RemoveStatusCondition(&r.imp.Status.Conditions, "ClusterPreference")
 	changes := Plan(r.state())
-	written := changes.Written()
-	if len(written) != 1 || !strings.Contains(written["condition ClusterPreference of the ServiceImport"], "entry 1 of 3") {
-		t.Fatalf("the removed condition: %v", written)
+	written := contested.Of(changes.ImportStatus.Old, changes.ImportStatus.New)
+	for field, value := range written {
+		if len(written) != 1 || field.Condition() != "ClusterPreference" || !strings.Contains(value, "entry 1 of 3") {
+			t.Fatalf("the removed condition: %v", written)
+		}
 	}
 	r.contested = written
 	if changes := Plan(r.state()); !changes.Empty() {

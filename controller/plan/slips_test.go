@@ -239,14 +239,14 @@ func TestLeftoverEndpointsDoNotCountAsThisCluster(t *testing.T) {
 	n.services["foo"].CreationTimestamp = n.state().Now
 	st := n.state()
 	st.Native.Local = []*discoveryv1.EndpointSlice{left}
-	st.Native.Preference = Plan(st).NativePreference
+	st.NativePreference = Plan(st).NativePreference
 	st.Now = metav1.NewTime(st.Now.Add(time.Hour)) // The traffic returns to a better entry after a while.
 	changes := Plan(st)
-	if !slices.Equal(changes.Evict, []*discoveryv1.EndpointSlice{left}) || len(changes.UpdateSlices)+len(changes.SwitchSlices) > 0 {
+	if !slices.Equal(changes.Evict, []*discoveryv1.EndpointSlice{left}) || len(changes.UpdateSlices)+len(changes.KeepSlices) > 0 {
 		t.Errorf("the leftover is not evicted, or others go on standby for it: evicted %v, updated %d", changes.Evict, len(changes.UpdateSlices))
 	}
 	left.CreationTimestamp = metav1.NewTime(st.Now.Add(time.Second)) // by a user who is about to take the Service over
-	if changes := Plan(st); len(changes.Evict)+len(changes.UpdateSlices)+len(changes.SwitchSlices) > 0 {
+	if changes := Plan(st); len(changes.Evict)+len(changes.UpdateSlices)+len(changes.KeepSlices) > 0 {
 		t.Errorf("the endpoints that a user has added are deleted, or counted: %v", changes.Evict)
 	}
 	st.Native.Service = st.Native.Service.DeepCopy()

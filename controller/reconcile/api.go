@@ -127,22 +127,12 @@ func WaitForCRD(ctx context.Context, config *rest.Config, exports bool, every ti
 	if err != nil {
 		return observed.CRD{}, err
 	}
-	said := ""
-	for {
-		crd, err := Discover(client, exports)
-		if err == nil {
-			return crd, nil
-		}
-		if err.Error() != said { // once for each reason, not for each attempt
-			said = err.Error()
-			log.Info("waiting for the ServiceImport CRD", "reason", said)
-		}
-		select {
-		case <-ctx.Done():
-			return observed.CRD{}, ctx.Err()
-		case <-time.After(every):
-		}
-	}
+	var crd observed.CRD
+	err = await(ctx, every, log, "waiting for the ServiceImport CRD", func() (failed error) {
+		crd, failed = Discover(client, exports)
+		return failed
+	})
+	return crd, err
 }
 
 // crdWatch stops the manager when the CRD is no longer the one that the manager was built for:
@@ -161,20 +151,17 @@ func (*crdWatch) NeedLeaderElection() bool { return false }
 // may not know any CRDs yet.
 func (w *crdWatch) Start(ctx context.Context) error {
 	var seen described
-	tick := time.NewTicker(w.every)
-	defer tick.Stop()
-	for different := 0; different < 2; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
+	different := 0
+	return poll(ctx, w.every, false, func(context.Context) (bool, error) {
 		switch crd, err := seen.discover(w.client, w.exports); {
 		case err == nil && crd != w.crd, errors.Is(err, ErrNoCRD), errors.Is(err, ErrNoExportCRD):
 			different++
 		case err == nil:
 			different = 0
 		}
-	}
-	return fmt.Errorf("%w: it was %s", ErrCRDChanged, w.crd.APIVersion)
+		if different < 2 {
+			return false, nil
+		}
+		return true, fmt.Errorf("%w: it was %s", ErrCRDChanged, w.crd.APIVersion)
+	})
 }

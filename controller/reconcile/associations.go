@@ -19,16 +19,13 @@ import (
 // maxLeaks is the number of leaks of a namespace that are kept although no import waits for them.
 const maxLeaks = 1000
 
-// associations records the slices that lost the label of a Service, except by a deletion of the
-// controller. kube-proxy keeps the endpoints of such a slice, also for a Service of that name that
-// is created later. So each of these slices is a leak until it is healed or has the label again.
-// The zero value is empty.
+// associations records the slices that lost the label of a Service before they were deleted. kube-proxy
+// keeps the endpoints of such a slice, also for a Service of that name that is created later. So each of
+// these slices is a leak until it is repaired or has the label again. The zero value is empty.
 type associations struct {
-	mu       sync.Mutex
-	leaks    map[types.NamespacedName]map[slot]leak // by Service, then by slice
-	counts   map[string]int                         // number of leaks, by namespace
-	deleting map[types.UID]*deletion                // by the controller, of labelled slices
-	all      bool                                   // all slices are in the cache
+	mu     sync.Mutex
+	leaks  map[types.NamespacedName]map[slot]leak // by Service, then by slice
+	counts map[string]int                         // number of leaks, by namespace
 }
 
 // slot is the key under which kube-proxy keeps the endpoints of a slice: for each address family,
@@ -40,19 +37,11 @@ type slot struct {
 
 func slotOf(slice *discoveryv1.EndpointSlice) slot { return slot{slice.Name, slice.AddressType} }
 
-// leak is certain if the slice was seen without its label. If the slice is deleted, it lost its
-// label before or was deleted with the label. Garbage collection deletes all slices of an import
-// with their labels.
+// leak is certain if the slice was seen without its label. If nobody saw its last state, it lost its
+// label before or was deleted with the label.
 type leak struct {
 	observed.Leak
 	certain bool
-}
-
-// deletion is a deletion by the controller. The answer to the request and the event of a cache
-// arrive in any order.
-type deletion struct {
-	succeeded bool
-	gone      *discoveryv1.EndpointSlice // the slice from the event; nil before the event
 }
 
 // gained records that a slice belongs to the Service in its label.
@@ -62,40 +51,15 @@ func (a *associations) gained(slice *discoveryv1.EndpointSlice) {
 	a.forgetLocked(serviceOf(slice), slotOf(slice))
 }
 
-// lost records that a slice has lost its label. gone is true if the slice is no longer in the
-// cache, perhaps because the controller deleted it. derived is true if the label was the derived
-// Service of an import that the controller owns. Any user can write other labels, and such an
-// import may be created later: those leaks are recorded only if they are certain, and up to a
-// limit.
-func (a *associations) lost(slice *discoveryv1.EndpointSlice, gone, derived bool) {
+// lost records that a slice has lost its label. certain is true if it was seen without the label. derived
+// is true if the label was the derived Service of an import that the controller owns. Any user can write
+// other labels, and such an import may be created later: those leaks are recorded only if they are certain,
+// and up to a limit. kube-proxy keeps nothing of a slice without endpoints, and a leak is repaired in this way.
+func (a *associations) lost(slice *discoveryv1.EndpointSlice, certain, derived bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	ours := a.deleting[slice.UID]
-	switch {
-	case gone && !derived:
-		delete(a.deleting, slice.UID)
-	case !gone && !derived && a.counts[slice.Namespace] >= maxLeaks:
-	case !gone || ours == nil:
-		a.leakedLocked(slice, !gone)
-	case ours.succeeded:
-		delete(a.deleting, slice.UID)
-	default:
-		ours.gone = slice
-	}
-}
-
-// replaced records that a new slice has replaced a deleted one with the same name: kube-proxy keeps
-// no endpoints of the deleted one.
-func (a *associations) replaced(slice *discoveryv1.EndpointSlice) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.deleting, slice.UID)
-}
-
-// leakedLocked records a slice in its last state with the label. kube-proxy keeps nothing of a
-// slice without endpoints, and a leak is healed in this way.
-func (a *associations) leakedLocked(slice *discoveryv1.EndpointSlice, certain bool) {
-	if endpoints, _ := digest.Count(slice); endpoints > 0 {
+	endpoints, _ := digest.Count(slice)
+	if endpoints > 0 && (derived || certain && a.counts[slice.Namespace] < maxLeaks) {
 		a.suspectLocked(serviceOf(slice), slice, certain)
 	}
 }
@@ -133,35 +97,8 @@ func (a *associations) orphaned(service types.NamespacedName) {
 	}
 }
 
-// weDelete records that the controller is about to delete a slice with its label, so that
-// kube-proxy forgets the slice. The caller passes the result of the deletion to the returned
-// function.
-func (a *associations) weDelete(slice *discoveryv1.EndpointSlice) (done func(error)) {
-	if cached := a.all || isImported(slice); !cached || serviceOf(slice).Name == "" {
-		return func(error) {} // the cache has no event for it
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.deleting == nil {
-		a.deleting = map[types.UID]*deletion{}
-	}
-	ours := new(deletion)
-	a.deleting[slice.UID] = ours
-	return func(err error) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		if ours.succeeded = err == nil; ours.succeeded && ours.gone == nil {
-			return // the event has not arrived yet
-		}
-		delete(a.deleting, slice.UID)
-		if err != nil && ours.gone != nil { // another writer deleted it first
-			a.leakedLocked(ours.gone, false)
-		}
-	}
-}
-
-// healed forgets a leak.
-func (a *associations) healed(namespace string, leak observed.Leak) {
+// repaired forgets a leak.
+func (a *associations) repaired(namespace string, leak observed.Leak) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forgetLocked(types.NamespacedName{Namespace: namespace, Name: leak.Service}, slot{leak.Slice, leak.Type})
@@ -199,22 +136,19 @@ func serviceOf(slice *discoveryv1.EndpointSlice) types.NamespacedName {
 }
 
 // changed records the change of a slice in a cache. before is nil for a new slice, after is nil for
-// a deleted one.
-func (r *serviceReconciler) changed(ctx context.Context, before, after *discoveryv1.EndpointSlice) {
+// a deleted one. seen means that before is the last state of a deleted slice. kube-proxy forgets a slice
+// that was deleted with its label.
+func (r *serviceReconciler) changed(ctx context.Context, before, after *discoveryv1.EndpointSlice, seen bool) {
 	if after != nil && serviceOf(after).Name != "" {
 		r.associations.gained(after)
 	}
-	if before == nil || serviceOf(before).Name == "" {
-		return
+	switch {
+	case before == nil || serviceOf(before).Name == "":
+	case after == nil && seen:
+	case after != nil && slotOf(after) == slotOf(before) && serviceOf(after) == serviceOf(before):
+	default:
+		r.associations.lost(before, after != nil && after.UID == before.UID, r.isDerived(ctx, serviceOf(before)))
 	}
-	if after != nil && slotOf(after) == slotOf(before) && serviceOf(after) == serviceOf(before) {
-		if after.UID != before.UID {
-			r.associations.replaced(before)
-		}
-		return
-	}
-	gone := after == nil || after.UID != before.UID
-	r.associations.lost(before, gone, r.isDerived(ctx, serviceOf(before)))
 }
 
 // isDerived reports whether an import that the controller owns has a derived Service of this name.

@@ -1,20 +1,21 @@
 package reconcile
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/digest"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
-// A slice that loses its label in any way is a leak, except after a successful deletion by the
-// controller. The answer to the request and the event can arrive in either order.
+// A slice that loses its label is a leak, and one that was deleted with its label is none.
 func TestAssociations(t *testing.T) {
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "forged", UID: "1", Labels: map[string]string{discoveryv1.LabelServiceName: "derived-foo", mcsv1beta1.LabelServiceName: "foo"}},
@@ -24,41 +25,30 @@ func TestAssociations(t *testing.T) {
 	digest.Keep(empty)
 	other := slice.DeepCopy()
 	other.AddressType, other.UID = discoveryv1.AddressTypeIPv6, "2"
-	unlabelled := slice.DeepCopy()
-	unlabelled.Labels = nil
-	refused := errors.New("it has changed")
 	for _, test := range []struct {
 		name string
 		do   func(a *associations)
 		want int
 	}{
-		{"the label is gone", func(a *associations) { a.lost(slice, false, true) }, 1},
-		{"the slice is gone", func(a *associations) { a.lost(slice, true, true) }, 1},
-		{"an empty slice loses the label", func(a *associations) { a.lost(empty, false, true) }, 0},
-		{"we delete an empty slice, and hear of it later", func(a *associations) { a.weDelete(empty)(nil); a.lost(empty, true, true) }, 0},
-		{"the label is gone, and back", func(a *associations) { a.lost(slice, false, true); a.gained(slice) }, 0},
-		{"we delete it, and hear of it later", func(a *associations) { a.weDelete(slice)(nil); a.lost(slice, true, true) }, 0},
-		{"we delete it, and hear of it before", func(a *associations) { done := a.weDelete(slice); a.lost(slice, true, true); done(nil) }, 0},
-		{"we delete one that has no label", func(a *associations) { a.weDelete(unlabelled)(nil) }, 0},
-		{"one of no derived Service is gone", func(a *associations) { a.lost(slice, true, false) }, 0},
-		{"we delete one of no derived Service", func(a *associations) { a.weDelete(slice)(nil); a.lost(slice, true, false) }, 0},
-		{"one of no derived Service yet loses its label", func(a *associations) { a.lost(slice, false, false) }, 1},
-		{"one that is known already", func(a *associations) { a.lost(slice, false, false); a.lost(slice, false, true) }, 1},
-		{"another slice of its name, of the other family, has the label", func(a *associations) { a.lost(slice, false, true); a.gained(other) }, 1},
-		{"both families lose it", func(a *associations) { a.lost(slice, false, true); a.lost(other, false, true) }, 2},
-		{"we delete it too late", func(a *associations) { done := a.weDelete(slice); a.lost(slice, true, true); done(refused) }, 1},
-		{"we delete it too late, and hear of it later", func(a *associations) { a.weDelete(slice)(refused); a.lost(slice, true, true) }, 1},
-		{"it loses the label while we delete it", func(a *associations) { done := a.weDelete(slice); a.lost(slice, false, true); done(refused) }, 1},
+		{"the label is gone", func(a *associations) { a.lost(slice, true, true) }, 1},
+		{"the slice is gone, and its last state is not known", func(a *associations) { a.lost(slice, false, true) }, 1},
+		{"an empty slice loses the label", func(a *associations) { a.lost(empty, true, true) }, 0},
+		{"the label is gone, and back", func(a *associations) { a.lost(slice, true, true); a.gained(slice) }, 0},
+		{"one of no derived Service is gone", func(a *associations) { a.lost(slice, false, false) }, 0},
+		{"one of no derived Service yet loses its label", func(a *associations) { a.lost(slice, true, false) }, 1},
+		{"one that is known already", func(a *associations) { a.lost(slice, true, false); a.lost(slice, true, true) }, 1},
+		{"another slice of its name, of the other family, has the label", func(a *associations) { a.lost(slice, true, true); a.gained(other) }, 1},
+		{"both families lose it", func(a *associations) { a.lost(slice, true, true); a.lost(other, true, true) }, 2},
 	} {
 		var a associations
 		test.do(&a)
 		service := types.NamespacedName{Namespace: "shop", Name: "derived-foo"}
 		leaks := a.of(service)
-		if len(leaks) != test.want || len(a.deleting) > 0 {
-			t.Errorf("%s: leaks %v, deletions that are waited for %v", test.name, leaks, a.deleting)
+		if len(leaks) != test.want {
+			t.Errorf("%s: leaks %v", test.name, leaks)
 		}
 		for _, leak := range leaks {
-			a.healed("shop", leak)
+			a.repaired("shop", leak)
 		}
 		if len(a.leaks)+len(a.counts) > 0 {
 			t.Errorf("%s: not forgotten: %v %v", test.name, a.leaks, a.counts)
@@ -78,13 +68,13 @@ func TestEarlyLeaksHaveALimit(t *testing.T) {
 		}
 	}
 	for i := range 2 * maxLeaks {
-		a.lost(slice(i), false, false)
+		a.lost(slice(i), true, false)
 	}
 	if len(a.leaks) != maxLeaks {
 		t.Errorf("%d are remembered", len(a.leaks))
 	}
 	const late = 3 * maxLeaks
-	a.lost(slice(late), true, true)
+	a.lost(slice(late), false, true)
 	if len(a.of(serviceOf(slice(late)))) != 1 {
 		t.Error("one of a derived Service is not")
 	}
@@ -95,36 +85,39 @@ func TestEarlyLeaksHaveALimit(t *testing.T) {
 	}
 }
 
-// If the slices of this cluster's own Services are also in the cache, their deletions are tracked
-// too.
-func TestADeletionOfASliceOfNoImportIsFollowed(t *testing.T) {
-	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "own", UID: "1",
-		Labels: map[string]string{discoveryv1.LabelServiceName: "derived-foo"}}, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}}
-	for all, leaks := range map[bool]int{true: 0, false: 1} {
-		a := associations{all: all}
-		a.weDelete(slice)(nil)
-		a.lost(slice, true, true)
-		if got := a.of(serviceOf(slice)); len(got) != leaks || len(a.deleting) > 0 {
-			t.Errorf("all are in the cache: %v: leaks %v, deletions that are waited for %v", all, got, a.deleting)
-		}
-	}
+// derivedOfOurs is a cache with an import of the controller, whose derived Service every Service is.
+type derivedOfOurs struct{ derived }
+
+func (derivedOfOurs) Get(_ context.Context, _ types.NamespacedName, object client.Object, _ ...client.GetOption) error {
+	object.SetLabels(map[string]string{mcs.LabelManagedBy: mcs.ControllerName})
+	return nil
 }
 
-// The event of a deletion by the controller can be missing if another slice with the name follows
-// at once. Then no record of the deletion is left.
-func TestReplacedSlices(t *testing.T) {
-	r := &serviceReconciler{associations: associations{all: true}}
-	slice := func(uid types.UID) *discoveryv1.EndpointSlice {
+// The events of a cache show which slices kube-proxy can still use.
+func TestChangesOfSlices(t *testing.T) {
+	labelled := func(uid types.UID, service string) *discoveryv1.EndpointSlice {
 		return &discoveryv1.EndpointSlice{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s", UID: uid, Labels: map[string]string{discoveryv1.LabelServiceName: "derived-foo"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s", UID: uid, Labels: map[string]string{discoveryv1.LabelServiceName: service}},
 			Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
 		}
 	}
-	first, second := slice("1"), slice("2")
-	done := r.associations.weDelete(first)
-	r.changed(t.Context(), first, second)
-	done(nil)
-	if len(r.associations.deleting)+len(r.associations.leaks) > 0 {
-		t.Errorf("remembered: %v, %v", r.associations.deleting, r.associations.leaks)
+	for what, c := range map[string]struct {
+		before, after *discoveryv1.EndpointSlice
+		seen          bool
+		leaks         int
+	}{
+		"new":                        {nil, labelled("1", "derived-foo"), true, 0},
+		"replaced":                   {labelled("1", "derived-foo"), labelled("2", "derived-foo"), true, 0},
+		"deleted with its label":     {labelled("1", "derived-foo"), nil, true, 0},
+		"deleted while nobody saw":   {labelled("1", "derived-foo"), nil, false, 1},
+		"without its label":          {labelled("1", "derived-foo"), labelled("1", ""), true, 1},
+		"with another label":         {labelled("1", "derived-foo"), labelled("1", "other"), true, 1},
+		"replaced by one without it": {labelled("1", "derived-foo"), labelled("2", ""), true, 1},
+	} {
+		r := &serviceReconciler{cache: derivedOfOurs{}}
+		r.changed(t.Context(), c.before, c.after, c.seen)
+		if got := r.associations.of(types.NamespacedName{Namespace: "shop", Name: "derived-foo"}); len(got) != c.leaks {
+			t.Errorf("%s: leaks %v, want %d", what, got, c.leaks)
+		}
 	}
 }

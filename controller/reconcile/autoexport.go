@@ -59,7 +59,7 @@ type exportReconciler struct {
 	grace      time.Duration
 	now        func() time.Time
 	since      sync.Map // exports whose reason is gone: key -> time.Time
-	told       sync.Map // Services with an event: key -> text
+	emitted    sync.Map // Services with an event: key -> text
 }
 
 func addAutoExport(mgr manager.Manager, options Options, grace time.Duration) error {
@@ -128,19 +128,19 @@ func (r *exportReconciler) Reconcile(ctx context.Context, request ctrl.Request) 
 	case autoexport.Delete:
 		return r.remove(ctx, in, reason)
 	default:
-		r.told.Delete(key)
+		r.emitted.Delete(key)
 		return result, nil
 	}
 }
 
 func (r *exportReconciler) create(ctx context.Context, svc *corev1.Service, reason string) error {
 	if r.report {
-		r.tell(svc, "would create a ServiceExport, because "+reason)
+		r.emit(svc, "would create a ServiceExport, because "+reason)
 		return nil
 	}
 	err := r.writer.Create(ctx, svc)
 	if err == nil {
-		r.tell(svc, "created a ServiceExport, because "+reason)
+		r.emit(svc, "created a ServiceExport, because "+reason)
 	}
 	return err
 }
@@ -151,7 +151,7 @@ func (r *exportReconciler) remove(ctx context.Context, in autoexport.Input, reas
 	key := client.ObjectKeyFromObject(in.Export)
 	if r.report {
 		if in.Service != nil {
-			r.tell(in.Service, "would delete the ServiceExport, because "+reason)
+			r.emit(in.Service, "would delete the ServiceExport, because "+reason)
 		}
 		return ctrl.Result{}, nil
 	}
@@ -161,14 +161,14 @@ func (r *exportReconciler) remove(ctx context.Context, in autoexport.Input, reas
 	}
 	err := r.writer.Delete(ctx, in.Export)
 	if err == nil && in.Service != nil {
-		r.tell(in.Service, "deleted the ServiceExport, because "+reason)
+		r.emit(in.Service, "deleted the ServiceExport, because "+reason)
 	}
 	return ctrl.Result{}, err
 }
 
-// tell emits an event on a Service, once for each text.
-func (r *exportReconciler) tell(svc *corev1.Service, text string) {
-	if last, ok := r.told.Swap(client.ObjectKeyFromObject(svc), text); ok && last == text {
+// emit emits an event on a Service, once for each text.
+func (r *exportReconciler) emit(svc *corev1.Service, text string) {
+	if last, ok := r.emitted.Swap(client.ObjectKeyFromObject(svc), text); ok && last == text {
 		return
 	}
 	r.events.Eventf(svc, nil, corev1.EventTypeNormal, "AutoExport", "AutoExport", "%s", text)

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,56 +32,49 @@ type clusterset struct {
 	began        time.Time // start of this process; older changes are not measured
 	now          func() time.Time
 
-	grace     time.Duration // for an export without its Service, and a namespace without its labels
-	vacancies vacancies
+	grace time.Duration // for an export without its Service, and a namespace without its labels
 
-	imports    Namespaces // to which peers' exports are imported
-	own        string     // the controller's own namespace
-	deselected deselected
-	exporter   *exporter // nil: this cluster exports from all namespaces
-	natives    natives
+	imports  Namespaces // to which peers' exports are imported
+	natives  Namespaces // in which an export can ask for the Service's own name
+	own      string     // the controller's own namespace
+	exporter *exporter  // nil: this cluster exports from all namespaces
 }
 
-// fromClusterset is what the clusterset exports under a name, and the pause until the next gather
-// if nothing else happens, 0 for never.
-type fromClusterset struct {
-	*observed.Clusterset
-	native *observed.Native
-	again  time.Duration
-}
-
-// gather reads what the clusterset exports under a name. imp is the import of this name, or nil.
-func (c *clusterset) gather(ctx context.Context, key types.NamespacedName, imp *mcsv1beta1.ServiceImport) (*fromClusterset, error) {
+// gather reads what the clusterset exports under a name, and what this cluster has under the own name. The import,
+// if there is one, is in the state.
+func (c *clusterset) gather(ctx context.Context, p *pass) error {
+	key, imp := p.key, p.state.Import
 	c.names.waiting.forget(key)
 	snapshot := c.peers.Snapshot(key)
 	cs := &observed.Clusterset{Home: c.home, Silent: snapshot.Unknown, SilentExpired: snapshot.UnknownExpired, Probes: c.probes, Checked: c.peers.Checked(key), MaxEndpoints: c.maxEndpoints}
+	p.state.Clusterset = cs
 	var err error
 	if cs.Export, err = found(ctx, c.cache, key, new(mcsv1beta1.ServiceExport)); err != nil {
-		return nil, err
+		return err
 	}
 	svc, err := found(ctx, c.cache, key, new(corev1.Service))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	home, err := c.homeMember(ctx, key, cs.Export, svc)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	c.assume(cs, snapshot)
 	cs.Members = slices.Concat(snapshot.Active, snapshot.Expired, []merge.Member{home})
 	withdrawn := c.withdrawn(key, imp, cs)
 	var again time.Duration
-	cs.Vacant, again = c.vacancies.of(key, cs.Members, func(m merge.Member) time.Duration { return c.graceOf(m, withdrawn, svc) }, c.now())
+	cs.Vacant, again = p.vacant.of(cs.Members, func(m merge.Member) time.Duration { return c.graceOf(m, withdrawn, svc) }, c.now())
+	p.next(again)
 	namespace, err := found(ctx, c.cache, types.NamespacedName{Name: key.Namespace}, new(corev1.Namespace))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil
-	if cs.Namespace {
-		again = c.selectPeers(key, imp, cs, namespace, c.selectExport(key.Name, cs, namespace, again))
+	if cs.Namespace = namespace != nil && namespace.DeletionTimestamp == nil; cs.Namespace {
+		p.next(c.selectExport(key.Name, cs, namespace))
+		p.next(c.selectPeers(key, imp, cs, namespace, &p.deselected))
 	}
-	native, err := c.gatherNative(ctx, key, svc, namespace)
-	return &fromClusterset{cs, native.Native, sooner(again, native.again)}, err
+	return c.gatherNative(ctx, p, svc, namespace)
 }
 
 // graceOf returns for how long a member keeps what it had, 0 for one that lacks nothing.
@@ -200,4 +194,41 @@ func (c *clusterset) observe(kind string, changed time.Time) {
 	if changed.After(c.began) {
 		importDuration.WithLabelValues(kind).Observe(max(0, c.now().Sub(changed).Seconds()))
 	}
+}
+
+// gatherNative reads what this cluster has under an import's own name. svc is the Service of this
+// name, and namespace its namespace, or nil.
+func (c *clusterset) gatherNative(ctx context.Context, p *pass, svc *corev1.Service, namespace *corev1.Namespace) (err error) {
+	n := &observed.Native{Service: svc}
+	p.state.Native = n
+	if n.Slices, err = c.attached(ctx, p.key); err != nil {
+		return err
+	}
+	if n.Local, err = c.homeSlices(ctx, p.key); err != nil || namespace == nil {
+		return err
+	}
+	active := len(n.Slices) > 0 || n.Service != nil && ownership.NativeService(n.Service)
+	selected := c.natives.selector != nil && c.natives.have(namespace, p.key.Name, c.own)
+	n.Vacant = p.native.left(n.Service != nil, active || selected, c.now())
+	left := p.disallowed.left(selected, active, c.now(), c.grace)
+	n.Allowed = selected || left > 0
+	p.next(left)
+	p.next(n.Vacant)
+	return nil
+}
+
+// attached returns the slices that the controller attached to the Service with an import's own name.
+func (c *clusterset) attached(ctx context.Context, key types.NamespacedName) ([]*discoveryv1.EndpointSlice, error) {
+	var list discoveryv1.EndpointSliceList
+	if err := c.cache.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{indexNative: key.Name}); err != nil {
+		return nil, fmt.Errorf("list the slices attached to Service %s: %w", key, err)
+	}
+	return slices.DeleteFunc(pointers(list.Items), func(slice *discoveryv1.EndpointSlice) bool { return !isAttached(slice) }), nil
+}
+
+// attaches reports whether endpoints of other clusters are attached to a Service.
+func (r *serviceReconciler) attaches(ctx context.Context, service types.NamespacedName) bool {
+	var list discoveryv1.EndpointSliceList
+	err := r.cache.List(ctx, &list, client.InNamespace(service.Namespace), client.MatchingFields{indexNative: service.Name}, client.UnsafeDisableDeepCopy)
+	return err == nil && len(list.Items) > 0
 }

@@ -6,99 +6,17 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/contested"
 	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/test/kube"
 )
-
-// A value that must be written again after each of three reverts in a minute is contested. A value
-// that changes meanwhile is not.
-func TestContests(t *testing.T) {
-	name, now := types.NamespacedName{Name: "foo"}, time.Unix(0, 0)
-	ips := func(value string) contested.Fields { return contested.Fields{contested.FieldIPs: value} }
-	var c contests
-	for i := range 20 {
-		if news := c.wrote(name, ips(fmt.Sprint(i%2)), now); len(news) > 0 {
-			t.Fatal("values that come in turn are contested")
-		}
-	}
-	for i := range 8 {
-		if news := c.wrote(name, ips("a"), now); (len(news) > 0) != (i == contestReverts) {
-			t.Errorf("write %d: news %v", i+1, news)
-		}
-		if held, _ := c.of(name, now); (held[contested.FieldIPs] == "a") != (i >= contestReverts) {
-			t.Errorf("write %d: held %v", i+1, held)
-		}
-	}
-	held, next := c.of(name, now)
-	if held[contested.FieldIPs] != "a" || next != 160*time.Second {
-		t.Errorf("held %v, tried again after %v", held, next)
-	}
-	if held, next := c.of(name, now.Add(next)); len(held) > 0 || next > 0 {
-		t.Errorf("after the pause held %v for %v", held, next)
-	}
-	for range 10 {
-		c.wrote(name, ips("a"), now)
-	}
-	if _, next := c.of(name, now); next != longestPause {
-		t.Errorf("the longest pause is %v", next)
-	}
-	if c.of(name, now.Add(longestPause+2*contestWindow)); len(c.by) > 0 {
-		t.Errorf("what has stayed is not forgotten: %v", c.by)
-	}
-	for range 20 { // one revert in a minute is not a contest
-		now = now.Add(contestWindow + time.Second)
-		if news := c.wrote(name, ips("b"), now); len(news) > 0 {
-			t.Fatal("a value that is written now and then is contested")
-		}
-	}
-	if news := c.noEffect(name, ips("b"), now); len(news) != 1 {
-		t.Errorf("a write without effect: news %v", news)
-	}
-	if news := c.noEffect(name, ips("b"), now); len(news) != 0 {
-		t.Errorf("the same again: news %v", news)
-	}
-	if held, next := c.of(name, now); held[contested.FieldIPs] != "b" || next != 2*longestPause {
-		t.Errorf("a second write without effect: held %v, tried again after %v", held, next)
-	}
-	for range 9 {
-		c.noEffect(name, ips("b"), now)
-	}
-	if _, next := c.of(name, now); next != longestWithoutEffect {
-		t.Errorf("the longest pause without effect is %v", next)
-	}
-	c.wrote(types.NamespacedName{Name: "bar"}, ips("c"), now.Add(2*longestWithoutEffect))
-	if len(c.by) != 1 {
-		t.Errorf("an entry without requests is not forgotten: %v", c.by)
-	}
-}
-
-// A user who deletes an object and creates it again does not revert a field.
-func TestContestsEndWithTheObject(t *testing.T) {
-	name, now := types.NamespacedName{Name: "foo"}, time.Unix(0, 0)
-	both := contested.Fields{contested.FieldIPs: "a", contested.FieldExport: "b"}
-	var c contests
-	for range 2 * contestReverts {
-		c.wrote(name, both, now)
-		c.gone(name, ofImport)
-	}
-	if held, _ := c.of(name, now); len(held) != 1 || held[contested.FieldExport] != "b" {
-		t.Errorf("held %v; want what the export has, which was there all the time", held)
-	}
-	if c.gone(name, ofExport); len(c.by) > 0 {
-		t.Errorf("not forgotten: %v", c.by)
-	}
-}
 
 // TestServerThatUndoesAField is a regression test: a policy of the cluster sets trafficDistribution
 // on every Service. The patch that removes it changed nothing and was planned forever, so that no
@@ -120,7 +38,7 @@ func TestServerThatUndoesAField(t *testing.T) {
 			return err
 		})
 	counted := func() float64 {
-		return testutil.ToFloat64(contestedFields.WithLabelValues(contested.FieldDistribution.Kind()))
+		return testutil.ToFloat64(contestedFields.WithLabelValues("spec.trafficDistribution of the derived Service"))
 	}
 	before := counted()
 	if err := p.create(imported("foo")); err != nil {
@@ -205,14 +123,4 @@ spec: {policyName: NAME}
 		}
 	})
 	until(t, "the policy in force", inForce)
-}
-
-// TestContestsAfterTheClockWentBack: a field that nobody reverts is not left alone because its last write seems to lie in the future.
-func TestContestsAfterTheClockWentBack(t *testing.T) {
-	var c contests
-	name, now := types.NamespacedName{Namespace: "shop", Name: "demo"}, time.Now()
-	c.wrote(name, contested.Fields{contested.FieldDistribution: "x"}, now)
-	if held, next := c.of(name, now.Add(-time.Minute)); len(held) > 0 || next > 0 {
-		t.Errorf("held %v for %v, want none", held, next)
-	}
 }

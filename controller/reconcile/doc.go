@@ -6,20 +6,15 @@
 //	manager.go       the manager: leader election, metrics
 //	cache.go         the objects and fields that the caches keep
 //	identity.go      the ID of this cluster
-//	service.go       gather -> plan -> apply for one name
+//	service.go       the pass of one name: gather -> plan -> apply
 //	gather.go        reads everything that belongs to one name, from the caches
 //	clusterset.go    the exports of all clusters under a name, and their changes
+//	memory.go        what the passes of a name remember
 //	expected.go      writes that the caches do not show yet
-//	contests.go      fields that another writer keeps reverting
 //	associations.go  slices that kube-proxy may still use
-//	sliceevents.go   the events of slices
 //	enqueue.go       the names that an event affects, and the indices for them
 //	metrics.go       multicluster_serviceimports and others
-//	vacancies.go     exports whose Service is being replaced
-//	remembered.go    clusters whose exports imports record
-//	readyby.go       the writer of an import's condition Ready
-//	waiting.go       the priority of new names
+//	names.go         the names that change in a peer, the priority of new ones, and what imports record
 //	tolerant.go      decodes objects that do not fit their Go type
-//	ending.go        the end of the process
-//	probes.go        /healthz and /readyz, also before the CRD exists
+//	probes.go        /healthz and /readyz, also before the CRD exists; the end of the process
 package reconcile

@@ -30,7 +30,7 @@ func TestAddressThatIsNotReleasedYetIsAskedForAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "served", func() error { return p.served("foo") })
-	var m memory
+	var m earlier
 	wire.mu.Lock()
 	wire.busy = 3
 	wire.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -22,80 +21,70 @@ import (
 // API server refuses writes that are based on an old version.
 const expectFor = 15 * time.Second
 
-// expected records the writes for each name that the caches do not show yet. A plan without them
-// would repeat the writes, and the API server would refuse them.
-//
-// The resourceVersions of a kind only grow, so a cache that has shown a later version also shows
-// the write (https://github.com/kubernetes/enhancements/issues/5504). The zero value is empty.
-type expected struct {
-	mu    sync.Mutex
-	by    map[types.NamespacedName]expectation
-	shown map[reflect.Type]string // the newest resourceVersion of each kind in the caches
-}
-
-type expectation struct {
+// awaited are the writes of a name that the caches do not show yet. A plan without them would repeat the
+// writes, and the API server would refuse them.
+type awaited struct {
 	writes []written
 	until  time.Time
 }
 
 // written is the result of a write.
 type written struct {
-	kind    reflect.Type
-	version string
+	kind     reflect.Type
+	version  string
+	restores int
 }
 
-// wrote records a write for a name.
-func (e *expected) wrote(of types.NamespacedName, object client.Object, now time.Time) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.by == nil {
-		e.by = map[types.NamespacedName]expectation{}
-	}
-	writes := append(e.by[of].writes, written{reflect.TypeOf(object), object.GetResourceVersion()})
-	e.by[of] = expectation{writes, now.Add(expectFor)}
+// shown is the newest resourceVersion of each kind in the caches. The zero value is empty.
+//
+// The resourceVersions of a kind only grow, so a cache that has shown a later version also shows
+// the write (https://github.com/kubernetes/enhancements/issues/5504).
+type shown struct {
+	mu       sync.Mutex
+	versions map[reflect.Type]string
+	restores int // how often versions went back
+}
+
+// await records a write of a name.
+func (s *shown) await(a *awaited, object client.Object, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.writes, a.until = append(a.writes, written{reflect.TypeOf(object), object.GetResourceVersion(), s.restores}), now.Add(expectFor)
 }
 
 // show records that a cache contains the object, or its deletion.
-func (e *expected) show(object client.Object) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.shown == nil {
-		e.shown = map[reflect.Type]string{}
+func (s *shown) show(object client.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.versions == nil {
+		s.versions = map[reflect.Type]string{}
 	}
-	if kind := reflect.TypeOf(object); reached(object.GetResourceVersion(), e.shown[kind]) {
-		e.shown[kind] = object.GetResourceVersion()
+	if kind := reflect.TypeOf(object); reached(object.GetResourceVersion(), s.versions[kind]) {
+		s.versions[kind] = object.GetResourceVersion()
 	}
 }
 
 // begin records that a cache contains a new object, or another version of one that it had in a version, "" for a new one. A version goes
 // back only if etcd was restored from a backup, or in a list, whose order is arbitrary. After a restore, no version from before means
 // anything: nothing is waited for, and what is written next has not been shown. After a list, to forget costs nothing.
-func (e *expected) begin(object client.Object, before string) {
-	e.mu.Lock()
-	if kind := reflect.TypeOf(object); !reached(object.GetResourceVersion(), cmp.Or(before, e.shown[kind])) {
-		clear(e.by)
-		delete(e.shown, kind)
+func (s *shown) begin(object client.Object, before string) {
+	s.mu.Lock()
+	if kind := reflect.TypeOf(object); !reached(object.GetResourceVersion(), cmp.Or(before, s.versions[kind])) {
+		s.restores++
+		delete(s.versions, kind)
 	}
-	e.mu.Unlock()
-	e.show(object)
+	s.mu.Unlock()
+	s.show(object)
 }
 
-// missing reports whether the caches lack a write for the name. Call it before the caches are read
-// for a plan.
-func (e *expected) missing(of types.NamespacedName, now time.Time) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	x, found := e.by[of]
-	if !found {
-		return false
-	}
-	x.writes = slices.DeleteFunc(x.writes, func(w written) bool { return reached(e.shown[w.kind], w.version) })
-	if len(x.writes) == 0 || now.After(x.until) {
-		delete(e.by, of)
-		return false
-	}
-	e.by[of] = x
-	return true
+// lacks reports whether the caches lack a write. Call it before the caches are read for a plan.
+func (s *shown) lacks(a *awaited, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a.writes = slices.DeleteFunc(a.writes, func(w written) bool {
+		return w.restores < s.restores || reached(s.versions[w.kind], w.version) || now.After(a.until)
+	})
+	return len(a.writes) > 0
 }
 
 // reached reports whether a resourceVersion is equal to another or later. An empty version is not
@@ -108,15 +97,15 @@ func reached(version, other string) bool {
 	return err == nil && order >= 0
 }
 
-// showing tells what the object of each event is, before the handler enqueues a name, so that the
-// next pass finds the write. Only one handler of a kind may tell it: each gets the events in their order, but one can be far behind
-// another, and its events would look like those of a restored etcd.
-func (e *expected) showing(next handler.EventHandler) handler.EventHandler {
-	return showing{e, next}
+// before records the object of each event before the handler enqueues a name, so that the next pass finds
+// the write. Only one handler of a kind may do it: each gets the events in their order, but one can be far
+// behind another, and its events would look like those of a restored etcd.
+func (s *shown) before(next handler.EventHandler) handler.EventHandler {
+	return showing{s, next}
 }
 
 type showing struct {
-	*expected
+	*shown
 	next handler.EventHandler
 }
 

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
@@ -40,28 +39,29 @@ func TestExpected(t *testing.T) {
 		{name: "one object twice, and its first version", wrote: []client.Object{svc("5"), svc("6")}, shown: []client.Object{svc("5")}, want: true},
 		{name: "an import without its status", wrote: []client.Object{imp("5"), slice("6")}, shown: []client.Object{slice("6")}, want: true},
 	}
-	cart, other, now := types.NamespacedName{Namespace: "shop", Name: "cart"}, types.NamespacedName{Namespace: "shop", Name: "other"}, time.Now()
+	now := time.Now()
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			var e expected
+			var e shown
+			var cart, other awaited
 			for _, object := range test.wrote {
-				e.wrote(cart, object, now)
+				e.await(&cart, object, now)
 			}
 			for range 2 { // a pass that must wait changes nothing
 				for _, object := range test.shown {
 					e.show(object)
 				}
-				if e.missing(other, now) {
+				if e.lacks(&other, now) {
 					t.Error("another name waits")
 				}
-				if got := e.missing(cart, now.Add(expectFor)); got != test.want {
+				if got := e.lacks(&cart, now.Add(expectFor)); got != test.want {
 					t.Errorf("missing: %t, want %t", got, test.want)
 				}
 			}
-			if e.missing(cart, now.Add(expectFor+1)) {
+			if e.lacks(&cart, now.Add(expectFor+1)) {
 				t.Error("it waits forever")
 			}
-			if len(e.by) > 0 {
+			if len(cart.writes) > 0 {
 				t.Error("it is kept forever")
 			}
 		})
@@ -73,22 +73,23 @@ func TestExpectedAfterARestore(t *testing.T) {
 	at := func(version string) client.Object {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart", ResourceVersion: version}}
 	}
-	cart, now := types.NamespacedName{Namespace: "shop", Name: "cart"}, time.Now()
+	now := time.Now()
 	for name, before := range map[string]string{"an object changes": "900", "an object is new": ""} {
 		t.Run(name, func(t *testing.T) {
-			var e expected
-			e.wrote(cart, at("910"), now)
+			var e shown
+			var cart awaited
+			e.await(&cart, at("910"), now)
 			e.show(at("900"))
 			e.begin(at("12"), before)
-			if e.missing(cart, now) {
+			if e.lacks(&cart, now) {
 				t.Error("it waits for what was written before")
 			}
-			e.wrote(cart, at("13"), now)
-			if !e.missing(cart, now) {
+			e.await(&cart, at("13"), now)
+			if !e.lacks(&cart, now) {
 				t.Error("it does not wait for what was written afterwards")
 			}
 			e.begin(at("13"), "12")
-			if e.missing(cart, now) {
+			if e.lacks(&cart, now) {
 				t.Error("it waits for what the cache has shown")
 			}
 		})

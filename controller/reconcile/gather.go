@@ -17,78 +17,52 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/desired"
-	"github.com/clusterset-dns/multicluster/controller/digest"
 	"github.com/clusterset-dns/multicluster/controller/observed"
-	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// gathered is the state of a name, and the pause until the next gather if nothing else happens, 0
-// for never.
-type gathered struct {
-	observed.State
-	again time.Duration
-}
-
 // gather reads everything that belongs to one name from the caches, by key or index. It never lists
 // all objects. All of them are read-only, and not copied.
-func (r *serviceReconciler) gather(ctx context.Context, key types.NamespacedName) (*gathered, error) {
-	g := &gathered{State: observed.State{Namespace: key.Namespace, Name: key.Name, CRD: r.crd, Now: metav1.NewTime(r.now()), LastReady: r.ready.of(key)}}
-	if last, ok := r.choices.Load(key); ok {
-		g.Preference = last.(preference.Memory)
+func (p *pass) gather(ctx context.Context) (err error) {
+	now := p.now()
+	g := &p.state
+	*g = observed.State{Namespace: p.key.Namespace, Name: p.key.Name, CRD: p.crd, Now: metav1.NewTime(now), LastReady: p.ready, Memory: p.Memory}
+	if g.Slices, err = p.imported(ctx, p.key); err != nil {
+		return err
 	}
-	if last, ok := r.copies.Load(key); ok {
-		g.Copies = last.(digest.Copies)
+	if g.Import, err = found(ctx, p.cache, p.key, new(mcsv1beta1.ServiceImport)); err != nil {
+		return err
 	}
-	if err := r.gatherSlices(ctx, key, &g.State); err != nil {
-		return nil, err
-	}
-	var err error
-	if g.Import, err = found(ctx, r.cache, key, new(mcsv1beta1.ServiceImport)); err != nil {
-		return nil, err
-	}
-	if r.clusterset != nil {
-		cs, err := r.clusterset.gather(ctx, key, g.Import)
-		if err != nil {
-			return nil, err
-		}
-		g.Clusterset, g.Native, g.again = cs.Clusterset, cs.native, cs.again
-		if last, ok := r.nativeChoices.Load(key); ok {
-			g.Native.Preference = last.(preference.Memory)
+	if p.clusterset != nil {
+		if err := p.clusterset.gather(ctx, p); err != nil {
+			return err
 		}
 	}
-	var pause time.Duration
-	g.Contested, pause = r.contests.of(key, r.now())
-	g.again = sooner(g.again, pause)
-	if g.Clusterset == nil || g.Clusterset.Export == nil {
-		r.contests.gone(key, ofExport)
-	}
-	g.Former, pause = r.formers.of(key, g.Import, r.now())
-	g.again = sooner(g.again, pause)
-	if g.Owned, err = r.owned(ctx, key); err != nil {
-		return nil, err
-	}
-	if g.Import == nil {
-		r.contests.gone(key, ofImport)
-		return g, nil
+	var again time.Duration
+	g.Contested, again = p.contested.Held(now)
+	p.next(again)
+	g.Former, again = p.former.of(g.Import, now)
+	p.next(again)
+	if g.Owned, err = p.owned(ctx, p.key); err != nil || g.Import == nil {
+		return err
 	}
 	g.ReadyByOthers = readyByOthers(g.Import)
-	return g, r.gatherDerived(ctx, key, &g.State)
+	return p.gatherDerived(ctx)
 }
 
 // gatherDerived reads the objects that belong to an existing import.
-func (r *serviceReconciler) gatherDerived(ctx context.Context, key types.NamespacedName, state *observed.State) (err error) {
-	imp := state.Import
-	derived := types.NamespacedName{Namespace: key.Namespace, Name: ownership.DerivedName(imp)}
-	if state.Service, err = found(ctx, r.cache, derived, new(corev1.Service)); err != nil {
+func (p *pass) gatherDerived(ctx context.Context) (err error) {
+	state := &p.state
+	derived := types.NamespacedName{Namespace: p.key.Namespace, Name: ownership.DerivedName(state.Import)}
+	if state.Service, err = found(ctx, p.cache, derived, new(corev1.Service)); err != nil {
 		return err
 	}
-	r.suspectUnlabelled(key, *state)
-	state.Leaks = r.associations.of(derived)
-	if state.UnexpectedSlices, err = r.unexpectedSlices(ctx, key, derived); err != nil {
+	p.suspectUnlabelled()
+	state.Leaks = p.associations.of(derived)
+	if state.UnexpectedSlices, err = p.unexpectedSlices(ctx, p.key, derived); err != nil {
 		return err
 	}
-	state.AddressHolders, err = r.addressHolders(ctx, imp, state.Former)
+	state.AddressHolders, err = p.addressHolders(ctx, state.Import, state.Former)
 	return err
 }
 
@@ -103,13 +77,13 @@ func (r *serviceReconciler) owned(ctx context.Context, key types.NamespacedName)
 	}), nil
 }
 
-func (r *serviceReconciler) gatherSlices(ctx context.Context, key types.NamespacedName, state *observed.State) error {
+// imported returns the slices with the name of an import.
+func (r *serviceReconciler) imported(ctx context.Context, key types.NamespacedName) ([]*discoveryv1.EndpointSlice, error) {
 	var imported discoveryv1.EndpointSliceList
 	if err := r.cache.List(ctx, &imported, client.InNamespace(key.Namespace), client.MatchingFields{indexImport: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list slices of %s: %w", key, err)
+		return nil, fmt.Errorf("list slices of %s: %w", key, err)
 	}
-	state.Slices = pointers(imported.Items)
-	return nil
+	return pointers(imported.Items), nil
 }
 
 // unexpectedSlices returns slices of the derived Service without the import's name. They belong to
@@ -138,17 +112,16 @@ func slicesOf(ctx context.Context, cache client.Reader, service types.Namespaced
 // the slices that have the import's name and do not belong to its Service: they may have lost the
 // label while no controller ran. It omits slices with generation 1, whose labels and endpoints were
 // never changed.
-func (r *serviceReconciler) suspectUnlabelled(key types.NamespacedName, state observed.State) {
-	if !ownership.OfImport(state.Import) || state.Import.Spec.Type != mcsv1beta1.ClusterSetIP || ownership.KindOf(state.Import, state.Service) != ownership.Ours {
+func (p *pass) suspectUnlabelled() {
+	state := p.state
+	if !ownership.OfImport(state.Import) || state.Import.Spec.Type != mcsv1beta1.ClusterSetIP || ownership.KindOf(state.Import, state.Service) != ownership.Ours || p.seen {
 		return
 	}
-	if _, known := r.seen.LoadOrStore(key, true); known {
-		return
-	}
+	p.seen = true
 	service := client.ObjectKeyFromObject(state.Service)
 	for _, slice := range state.Slices {
 		if slice.Generation > 1 && serviceOf(slice) != service {
-			r.associations.suspect(service, slice)
+			p.associations.suspect(service, slice)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,11 +12,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/clusterset-dns/multicluster/controller/preference"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
@@ -112,23 +117,33 @@ func (i *Identity) resource() (*schema.GroupVersionResource, error) {
 }
 
 // Wait repeats Find until it succeeds.
-func (i *Identity) Wait(ctx context.Context, every time.Duration, log logr.Logger) (string, error) {
+func (i *Identity) Wait(ctx context.Context, every time.Duration, log logr.Logger) (id string, err error) {
+	err = await(ctx, every, log, "waiting for the cluster ID", func() (failed error) {
+		id, failed = i.Find(ctx)
+		return failed
+	})
+	return id, err
+}
+
+// await asks at intervals until there is no error. It logs each new error once.
+func await(ctx context.Context, every time.Duration, log logr.Logger, what string, ask func() error) error {
 	said := ""
-	for {
-		id, err := i.Find(ctx)
-		if err == nil {
-			return id, nil
-		}
-		if err.Error() != said {
+	return wait.PollUntilContextCancel(ctx, every, true, func(context.Context) (bool, error) {
+		err := ask()
+		if err != nil && err.Error() != said {
 			said = err.Error()
-			log.Info("waiting for the cluster ID", "reason", said)
+			log.Info(what, "reason", said)
 		}
-		select {
-		case <-ctx.Done():
-			return "", ctx.Err()
-		case <-time.After(every):
-		}
+		return err == nil, nil
+	})
+}
+
+// poll asks at intervals until the answer is yes or an error. The end of ctx is none.
+func poll(ctx context.Context, every time.Duration, atOnce bool, ask func(context.Context) (bool, error)) error {
+	if err := wait.PollUntilContextCancel(ctx, every, atOnce, ask); ctx.Err() == nil {
+		return err
 	}
+	return nil
 }
 
 // idWatch stops the manager when the cluster's ID is no longer the one that the manager was built
@@ -144,16 +159,121 @@ func (*idWatch) NeedLeaderElection() bool { return false }
 
 // Start checks the ID at intervals, and returns an error when it has changed.
 func (w *idWatch) Start(ctx context.Context) error {
-	tick := time.NewTicker(w.every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
+	return poll(ctx, w.every, false, func(ctx context.Context) (bool, error) {
+		id, err := w.identity.Find(ctx)
+		if err == nil && id != w.id {
+			return true, fmt.Errorf("%w: it was %q and is %q", ErrIDChanged, w.id, id)
 		}
-		if id, err := w.identity.Find(ctx); err == nil && id != w.id {
-			return fmt.Errorf("%w: it was %q and is %q", ErrIDChanged, w.id, id)
+		return false, nil
+	})
+}
+
+// maxProperties limits the properties of one cluster. Every import with a preference records them.
+const maxProperties = 32
+
+// identityProperties are not announced as properties: peers know the ID, and all clusters of a
+// clusterset have the same membership.
+var identityProperties = []string{idProperty, "clusterset.k8s.io"}
+
+// parseProperties returns the properties of a flag, such as "topology.kubernetes.io/region=eu", by the
+// names of their ClusterProperties.
+func parseProperties(text string) (map[string]string, error) {
+	pairs, err := labels.ConvertSelectorToLabelsMap(text)
+	if err != nil {
+		return nil, fmt.Errorf("want KEY=VALUE,... with values that a label can have: %w", err)
+	}
+	properties := map[string]string{}
+	for key, value := range pairs {
+		name, ok := preference.PropertyName(key)
+		if !ok || !strings.Contains(name, ".") {
+			return nil, fmt.Errorf("property %q: want a key with a domain, such as topology.kubernetes.io/region", key)
+		}
+		if fault := propertyFault(name, value); fault != "" {
+			return nil, fmt.Errorf("property %q: %s", key, fault)
+		}
+		properties[name] = value
+	}
+	if len(properties) > maxProperties {
+		return nil, fmt.Errorf("%d properties, want at most %d", len(properties), maxProperties)
+	}
+	return properties, nil
+}
+
+// propertyFault returns why a property cannot be announced, or "".
+func propertyFault(name, value string) string {
+	faults := append(validation.IsQualifiedName(name), validation.IsValidLabelValue(value)...)
+	if value == "" {
+		faults = append(faults, "the value is empty")
+	}
+	return strings.Join(faults, "; ")
+}
+
+// properties are those of a cluster, by the names of their ClusterProperties. notes describe the
+// ClusterProperties that are left out.
+type properties struct {
+	all   map[string]string
+	notes []string
+}
+
+// readProperties returns the properties of this cluster: those of the flag if it is set, otherwise
+// the ClusterProperties. An error means that there was no answer.
+func (i *Identity) readProperties(ctx context.Context) (properties, error) {
+	p := properties{all: i.properties}
+	if len(i.properties) > 0 {
+		return p, nil
+	}
+	resource, err := i.resource()
+	if resource == nil || err != nil {
+		return p, err
+	}
+	list, err := i.client.Resource(*resource).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return p, fmt.Errorf("list ClusterProperties: %w", err)
+	}
+	p.all = map[string]string{}
+	for _, object := range list.Items {
+		name := object.GetName()
+		value, _, _ := unstructured.NestedString(object.Object, "spec", "value")
+		value = strings.TrimSpace(value)
+		switch fault := propertyFault(name, value); {
+		case slices.Contains(identityProperties, name):
+		case fault != "":
+			p.notes = append(p.notes, fmt.Sprintf("ClusterProperty %s: %s", name, fault))
+		case len(p.all) >= maxProperties:
+			p.notes = append(p.notes, fmt.Sprintf("ClusterProperty %s: only %d are announced", name, maxProperties))
+		default:
+			p.all[name] = value
 		}
 	}
+	return p, nil
+}
+
+// propertyWatch announces the properties of this cluster to its peers.
+type propertyWatch struct {
+	identity *Identity
+	every    time.Duration
+	set      func(map[string]string)
+	log      logr.Logger
+}
+
+// NeedLeaderElection returns true: a replica that does not write announces nothing.
+func (*propertyWatch) NeedLeaderElection() bool { return true }
+
+// Start reads the properties at intervals until ctx ends. After an error they stay as they were.
+func (w *propertyWatch) Start(ctx context.Context) error {
+	said := ""
+	return poll(ctx, w.every, true, func(ctx context.Context) (bool, error) {
+		found, err := w.identity.readProperties(ctx)
+		text := strings.Join(found.notes, "; ")
+		if err != nil {
+			text = err.Error()
+		} else {
+			w.set(found.all)
+		}
+		if text != said && text != "" && ctx.Err() == nil {
+			w.log.Info("properties of this cluster are not announced", "reason", text)
+		}
+		said = text
+		return false, nil
+	})
 }

@@ -181,12 +181,12 @@ func addServiceReconciler(ctx context.Context, mgr manager.Manager, options Opti
 		crd: options.CRD,
 		now: options.Now,
 	}
-	r.writer.Written, r.writer.Deleting, r.writer.Healed = r.wrote, r.associations.weDelete, r.associations.healed
+	r.writer.Repaired = r.associations.repaired
 	b := ctrl.NewControllerManagedBy(mgr).
 		Named("serviceimport").
-		Watches(&mcsv1beta1.ServiceImport{}, r.expected.showing(&handler.EnqueueRequestForObject{})).
-		Watches(&corev1.Service{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(r.namesOfService))).
-		Watches(&discoveryv1.EndpointSlice{}, r.expected.showing(r.sliceHandler())).
+		Watches(&mcsv1beta1.ServiceImport{}, r.shown.before(&handler.EnqueueRequestForObject{})).
+		Watches(&corev1.Service{}, r.shown.before(handler.EnqueueRequestsFromMapFunc(r.namesOfService))).
+		Watches(&discoveryv1.EndpointSlice{}, r.shown.before(r.sliceHandler())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
 			RateLimiter:             newLimiter(),
@@ -213,9 +213,7 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		ofPeers.Connect = peers.ConnectTCP
 	}
 	registry := peers.New(ofPeers)
-	if err := countEndpoints(ctx, mgr.GetCache()); err != nil {
-		return err
-	}
+	readyEndpoints.cache.Store(&endpointCache{mgr.GetCache(), ctx})
 	if options.Identity != nil {
 		watch := &propertyWatch{options.Identity, propertyPolls * options.Poll, registry.SetProperties, mgr.GetLogger()}
 		if err := mgr.Add(watch); err != nil {
@@ -223,19 +221,17 @@ func (r *serviceReconciler) joinClusterset(ctx context.Context, mgr manager.Mana
 		}
 	}
 	names := newNameSource(ctx, options.ClusterID, registry, mgr.GetCache())
-	r.associations.all = true
 	r.clusterset = &clusterset{
 		home: options.ClusterID, cache: mgr.GetCache(), peers: registry, names: names, maxEndpoints: cmp.Or(options.MaxEndpoints, defaultMaxEndpoints),
 		began: options.Now(), now: options.Now, grace: cmp.Or(options.ServiceGrace, serviceGrace),
-		imports: options.ImportNamespaces, own: options.Namespace, keepLast: options.KeepLastEndpoints, probes: options.ProbePeers,
+		imports: options.ImportNamespaces, natives: options.NativeNames, own: options.Namespace, keepLast: options.KeepLastEndpoints, probes: options.ProbePeers,
 	}
-	r.clusterset.natives.allowed = options.NativeNames
-	b.Watches(&mcsv1beta1.ServiceExport{}, r.expected.showing(handler.EnqueueRequestsFromMapFunc(sameName))).
+	b.Watches(&mcsv1beta1.ServiceExport{}, r.shown.before(handler.EnqueueRequestsFromMapFunc(sameName))).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.clusterset.namesIn), ofNamespaces).
 		WatchesRawSource(names)
 	e := &exporter{
 		Namespaces: options.ExportNamespaces, own: options.Namespace, cache: mgr.GetCache(), peers: registry, now: options.Now,
-		grace: r.clusterset.grace, wake: make(chan struct{}, 1),
+		grace: r.clusterset.grace, wake: make(chan struct{}, 1), deselected: map[string]deselected{},
 	}
 	r.clusterset.exporter = e
 	if options.ExportNamespaces.selector != nil {

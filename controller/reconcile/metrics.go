@@ -1,14 +1,22 @@
 package reconcile
 
 import (
-	"sync"
+	"context"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset-dns/multicluster/controller/contested"
+	"github.com/clusterset-dns/multicluster/controller/digest"
+	"github.com/clusterset-dns/multicluster/controller/preference"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
 
 var buildInfo = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -34,89 +42,46 @@ var importDuration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 	Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
 }, []string{"kind"})
 
-// contestedFields has the kinds of contested.Field in its label, which are few.
+// contestedFields has contested.Field.Label in its label, of which there are few.
 var contestedFields = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "multicluster_contested_fields_total",
 	Help: "Fields that another writer or the API server kept setting back, counted once per field, name and episode.",
 }, []string{"field"})
 
+// usuallyContested are the fields that other writers are known to set back.
+var usuallyContested = []string{
+	"spec.ips of the ServiceImport", "spec.ipFamilies of the ServiceImport", "spec.type of the ServiceImport", "spec.ports of the ServiceImport",
+	"label of the ServiceImport", "annotation of the ServiceImport", "status.clusters of the ServiceImport",
+	"condition Ready of the ServiceImport", "condition ClusterPreference of the ServiceImport", "condition NativeName of the ServiceImport",
+	"condition EndpointsKept of the ServiceImport", "condition EndpointsProbed of the ServiceImport",
+	"condition Valid of the ServiceExport", "condition Ready of the ServiceExport", "condition Conflict of the ServiceExport",
+	"spec.ports of the derived Service", "spec.sessionAffinity of the derived Service", "spec.internalTrafficPolicy of the derived Service", "spec.trafficDistribution of the derived Service",
+	"spec.ipFamilyPolicy of the derived Service", "spec.type of the derived Service", "status.loadBalancer of the derived Service",
+}
+
 func init() {
-	metrics.Registry.MustRegister(buildInfo, serviceImports, serviceExports, readyEndpoints, importDuration, contestedFields)
-	for _, kind := range contested.Kinds() {
-		contestedFields.WithLabelValues(kind) // a counter that begins with 1 has no increase
+	metrics.Registry.MustRegister(buildInfo, serviceImports, serviceExports, &readyEndpoints, importDuration, contestedFields)
+	for _, field := range usuallyContested {
+		contestedFields.WithLabelValues(field) // a counter that begins with 1 has no increase
 	}
 	for _, kind := range []string{"export", "endpoints"} {
 		importDuration.WithLabelValues(kind)
 	}
 }
 
-// exportTally counts ServiceExports by their conditions.
-type exportTally struct {
-	mu     sync.Mutex
-	latest map[types.NamespacedName][][2]string // condition and status
+// count counts the current conditions of a name's import and export, instead of those before.
+func (m *memory) count(ready metav1.Condition, exports []metav1.Condition) {
+	m.addToCounts(-1)
+	m.ready, m.exports = ready, exports
+	m.addToCounts(1)
 }
 
-func (t *exportTally) set(key types.NamespacedName, conditions []metav1.Condition) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.forgetLocked(key)
-	if t.latest == nil {
-		t.latest = map[types.NamespacedName][][2]string{}
+func (m *memory) addToCounts(n float64) {
+	if m.ready.Type != "" {
+		serviceImports.WithLabelValues(labelOf(m.ready)).Add(n)
 	}
-	for _, c := range conditions {
-		labels := [2]string{c.Type, string(c.Status)}
-		t.latest[key] = append(t.latest[key], labels)
-		serviceExports.WithLabelValues(labels[:]...).Inc()
-	}
-}
-
-func (t *exportTally) forget(key types.NamespacedName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.forgetLocked(key)
-}
-
-func (t *exportTally) forgetLocked(key types.NamespacedName) {
-	for _, labels := range t.latest[key] {
-		serviceExports.WithLabelValues(labels[:]...).Dec()
-	}
-	delete(t.latest, key)
-}
-
-// readiness is the last condition Ready of each import. It is the source of the metric. If the CRD
-// has no conditions, the plan uses it as the previous condition.
-type readiness struct {
-	mu     sync.Mutex
-	latest map[types.NamespacedName]metav1.Condition
-}
-
-func (r *readiness) of(key types.NamespacedName) metav1.Condition {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.latest[key]
-}
-
-func (r *readiness) set(key types.NamespacedName, ready metav1.Condition) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.latest == nil {
-		r.latest = map[types.NamespacedName]metav1.Condition{}
-	}
-	r.forgetLocked(key)
-	r.latest[key] = ready
-	serviceImports.WithLabelValues(labelOf(ready)).Inc()
-}
-
-func (r *readiness) forget(key types.NamespacedName) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.forgetLocked(key)
-}
-
-func (r *readiness) forgetLocked(key types.NamespacedName) {
-	if had, ok := r.latest[key]; ok {
-		serviceImports.WithLabelValues(labelOf(had)).Dec()
-		delete(r.latest, key)
+	for _, c := range m.exports {
+		serviceExports.WithLabelValues(c.Type, string(c.Status)).Add(n)
 	}
 }
 
@@ -125,4 +90,56 @@ func labelOf(ready metav1.Condition) string {
 		return "ready"
 	}
 	return "not_ready"
+}
+
+// endpointCount counts ready endpoints by their clusters, whenever somebody reads the metrics. Its label has the IDs of
+// clusters with ready endpoints.
+type endpointCount struct{ cache atomic.Pointer[endpointCache] }
+
+type endpointCache struct {
+	client.Reader
+	ctx context.Context //nolint:containedctx // of the manager: a prometheus.Collector has none
+}
+
+var readyEndpoints endpointCount
+
+const endpointsHelp = "Ready endpoints in the EndpointSlices that the controller made in this cluster, by the cluster that they are in, without clusters that are not chosen. No series for a cluster without any."
+
+var endpointsDesc = prometheus.NewDesc("multicluster_endpoints", endpointsHelp, []string{"source_cluster"}, nil)
+
+const (
+	// maxSources limits the series: a user with permission to write EndpointSlices can write some that look like
+	// the controller's, until it deletes them.
+	maxSources = 1000
+	// countWithin is for a cache that is not synced yet.
+	countWithin = time.Second
+)
+
+// Describe implements prometheus.Collector.
+func (*endpointCount) Describe(all chan<- *prometheus.Desc) { all <- endpointsDesc }
+
+// Collect implements prometheus.Collector.
+func (e *endpointCount) Collect(all chan<- prometheus.Metric) {
+	of := e.cache.Load()
+	if of == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(of.ctx, countWithin)
+	defer cancel()
+	var list discoveryv1.EndpointSliceList
+	if of.List(ctx, &list, client.MatchingLabels{discoveryv1.LabelManagedBy: mcs.ControllerName}, client.UnsafeDisableDeepCopy) != nil {
+		return
+	}
+	sums := map[string]int{}
+	for i := range list.Items {
+		slice := &list.Items[i]
+		source := slice.Labels[mcsv1beta1.LabelSourceCluster]
+		if _, ready := digest.Count(slice); ready > 0 && source != "" && preference.StandbyOf(slice) == preference.Connected {
+			sums[source] += ready
+		}
+	}
+	sources := slices.Sorted(maps.Keys(sums))
+	for _, source := range sources[:min(len(sources), maxSources)] {
+		all <- prometheus.MustNewConstMetric(endpointsDesc, prometheus.GaugeValue, float64(sums[source]), source)
+	}
 }

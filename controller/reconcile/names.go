@@ -1,8 +1,10 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/peers"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
 )
@@ -139,3 +142,113 @@ func (s *nameSource) WaitForSync(ctx context.Context) error {
 
 // String returns the name for logs.
 func (s *nameSource) String() string { return "clusters of the clusterset" }
+
+// New names have a low priority, so that started names are finished first. While updates arrive
+// faster than they are handled, new names would wait forever. So the names that have waited longest
+// get the normal priority, a few at a time.
+const (
+	raiseAfter = 10 * time.Second
+	raiseEvery = time.Second
+)
+
+// waiting contains the names that were enqueued with low priority. The zero value is empty.
+type waiting struct {
+	mu    sync.Mutex
+	since map[types.NamespacedName]time.Time
+	order []arrival // in the order in which they came, with those that do not wait any more
+}
+
+// arrival is when a name began to wait.
+type arrival struct {
+	name types.NamespacedName
+	at   time.Time
+}
+
+func (w *waiting) add(name types.NamespacedName, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.since == nil {
+		w.since = map[types.NamespacedName]time.Time{}
+	}
+	if _, waits := w.since[name]; !waits {
+		w.since[name] = now
+		w.order = append(w.order, arrival{name, now})
+	}
+}
+
+// forget removes a name that is handled. It no longer waits, regardless of the result.
+func (w *waiting) forget(name types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.since, name)
+}
+
+// take returns the names that have waited longest, at most n, and removes them.
+func (w *waiting) take(n int, now time.Time) (old []types.NamespacedName) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ; len(w.order) > 0 && len(old) < n && now.Sub(w.order[0].at) >= raiseAfter; w.order = w.order[1:] {
+		if first := w.order[0]; w.since[first.name].Equal(first.at) {
+			old = append(old, first.name)
+			delete(w.since, first.name)
+		}
+	}
+	return old
+}
+
+// raise enqueues names that have waited long with the normal priority, until ctx ends.
+func (s *nameSource) raise(ctx context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+	_ = poll(ctx, raiseEvery, false, func(context.Context) (bool, error) {
+		for _, name := range s.waiting.take(workers, time.Now()) {
+			queue.Add(ctrl.Request{NamespacedName: name})
+		}
+		return false, nil
+	})
+}
+
+// remembered returns the other clusters whose exports the imports record. It takes one cluster of
+// each namespace in turn, first the cluster that most imports of the namespace record. So users
+// with permission to write imports in one namespace cannot push out the clusters that other
+// namespaces record.
+func remembered(ctx context.Context, cache client.Reader) ([]string, error) {
+	var all mcsv1beta1.ServiceImportList
+	if err := cache.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, err
+	}
+	counts := map[string]map[string]int{} // number of imports, by namespace and cluster
+	for i := range all.Items {
+		imp := &all.Items[i]
+		for _, cluster := range observed.RecordedClusters(imp) {
+			if counts[imp.Namespace] == nil {
+				counts[imp.Namespace] = map[string]int{}
+			}
+			counts[imp.Namespace][cluster]++
+		}
+	}
+	namespaces := slices.Sorted(maps.Keys(counts))
+	lists := make([][]string, len(namespaces))
+	for i, namespace := range namespaces {
+		of := counts[namespace]
+		lists[i] = slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) })
+	}
+	return inTurn(lists), nil
+}
+
+// inTurn takes the first of each list, then the second, and so on. Each text occurs once.
+func inTurn(lists [][]string) (all []string) {
+	known := map[string]bool{}
+	for at, more := 0, true; more; at++ {
+		more = false
+		for _, list := range lists {
+			if at >= len(list) {
+				continue
+			}
+			more = true
+			if text := list[at]; !known[text] {
+				known[text] = true
+				all = append(all, text)
+			}
+		}
+	}
+	return all
+}

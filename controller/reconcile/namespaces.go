@@ -84,25 +84,19 @@ func matters(e event.UpdateEvent) bool {
 }
 
 // selectPeers removes what the peers export under a name whose namespace is not selected. It returns
-// the pause until the next gather.
-func (c *clusterset) selectPeers(key types.NamespacedName, imp *mcsv1beta1.ServiceImport, cs *observed.Clusterset, namespace *corev1.Namespace, again time.Duration) time.Duration {
+// the pause until the next gather, 0 for never.
+func (c *clusterset) selectPeers(key types.NamespacedName, imp *mcsv1beta1.ServiceImport, cs *observed.Clusterset, namespace *corev1.Namespace, d *deselected) time.Duration {
 	if c.imports.selector == nil && !c.imports.deny(key.Namespace, key.Name, c.own) {
-		return again
+		return 0
 	}
 	selected := c.imports.have(namespace, key.Name, c.own)
 	imported := imp != nil && len(observed.RecordedClusters(imp)) > 0
-	left := c.deselected.left(key, selected, imported, c.now(), c.grace)
-	switch {
-	case selected:
-	case left > 0:
-		if again == 0 || left < again {
-			again = left
-		}
-	default:
+	left := d.left(selected, imported, c.now(), c.grace)
+	if !selected && left == 0 {
 		cs.Members = slices.DeleteFunc(cs.Members, func(m merge.Member) bool { return m.Cluster != c.home })
 		cs.Silent, cs.SilentExpired, cs.SilentAssumed = nil, nil, nil
 	}
-	return again
+	return left
 }
 
 // exporter announces the namespaces that this cluster exports from.
@@ -113,8 +107,9 @@ type exporter struct {
 	peers      *peers.Registry
 	now        func() time.Time
 	grace      time.Duration
-	deselected deselected
 	wake       chan struct{}
+	mu         sync.Mutex
+	deselected map[string]deselected // by namespace
 }
 
 // exports reports whether this cluster exports a name. A namespace that was announced stays for a
@@ -126,8 +121,13 @@ func (e *exporter) exports(namespace *corev1.Namespace, name string) (exports bo
 	case e.selector == nil:
 		return true, 0
 	}
-	selected := e.have(namespace, name, e.own)
-	again = e.deselected.left(types.NamespacedName{Namespace: namespace.Name}, selected, e.peers.Announced(namespace.Name), e.now(), e.grace)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	selected, d := e.have(namespace, name, e.own), e.deselected[namespace.Name]
+	again = d.left(selected, e.peers.Announced(namespace.Name), e.now(), e.grace)
+	if e.deselected[namespace.Name] = d; d == (deselected{}) {
+		delete(e.deselected, namespace.Name)
+	}
 	return selected || again > 0, again
 }
 
@@ -185,15 +185,12 @@ func (e *exporter) exportsIn(ctx context.Context, namespace client.Object) []ctr
 }
 
 // selectExport removes what this cluster exports under a name, if it does not export from the
-// namespace. It returns the pause until the next gather.
-func (c *clusterset) selectExport(name string, cs *observed.Clusterset, namespace *corev1.Namespace, again time.Duration) time.Duration {
+// namespace. It returns the pause until the next gather, 0 for never.
+func (c *clusterset) selectExport(name string, cs *observed.Clusterset, namespace *corev1.Namespace) time.Duration {
 	if cs.Export == nil {
-		return again
+		return 0
 	}
 	exports, left := c.exporter.exports(namespace, name)
-	if left > 0 && (again == 0 || left < again) {
-		again = left
-	}
 	if cs.Unselected = !exports; cs.Unselected {
 		for i := range cs.Members {
 			if cs.Members[i].Cluster == c.home {
@@ -201,30 +198,5 @@ func (c *clusterset) selectExport(name string, cs *observed.Clusterset, namespac
 			}
 		}
 	}
-	return again
-}
-
-// deselected are the names whose namespace is no longer selected. They stay for a while: labels of a
-// namespace are lost by mistake, and come back.
-type deselected struct {
-	mu    sync.Mutex
-	since map[types.NamespacedName]time.Time
-}
-
-// left returns how long a name stays. selected is the current selection, and imported reports
-// whether the name was imported before.
-func (d *deselected) left(name types.NamespacedName, selected, imported bool, now time.Time, grace time.Duration) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if selected || !imported {
-		delete(d.since, name)
-		return 0
-	}
-	if d.since == nil {
-		d.since = map[types.NamespacedName]time.Time{}
-	}
-	if _, known := d.since[name]; !known {
-		d.since[name] = now
-	}
-	return max(0, d.since[name].Add(grace).Sub(now))
+	return left
 }

@@ -4,11 +4,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
@@ -74,29 +72,5 @@ func TestEditsOfANamespaceThatMatter(t *testing.T) {
 		if got := matters(event.UpdateEvent{ObjectOld: old, ObjectNew: edited}); got != c.want {
 			t.Errorf("%s: %v", what, got)
 		}
-	}
-}
-
-// A name whose namespace loses its labels stays for a while. A name that was never imported does
-// not.
-func TestDeselectedNamesStayForAWhile(t *testing.T) {
-	var d deselected
-	foo, noon := types.NamespacedName{Namespace: "shop", Name: "foo"}, time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	for _, step := range []struct {
-		after              time.Duration
-		selected, imported bool
-		want               time.Duration
-	}{
-		{0, false, false, 0}, {0, true, true, 0}, {time.Second, false, true, time.Minute}, {31 * time.Second, false, true, 30 * time.Second},
-		{32 * time.Second, true, true, 0}, {40 * time.Second, false, true, time.Minute}, {100 * time.Second, false, true, 0},
-		{101 * time.Second, false, false, 0}, {200 * time.Second, false, true, time.Minute},
-	} {
-		if got := d.left(foo, step.selected, step.imported, noon.Add(step.after), time.Minute); got != step.want {
-			t.Errorf("after %v: %v, want %v", step.after, got, step.want)
-		}
-	}
-	d.left(foo, true, true, noon, time.Minute)
-	if len(d.since) > 0 {
-		t.Errorf("it remembers %v", d.since)
 	}
 }

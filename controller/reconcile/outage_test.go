@@ -35,7 +35,7 @@ func TestOutageAndGarbageCollection(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "served", func() error { return errors.Join(p.served("stays"), p.served("goes")) })
-	var m memory
+	var m earlier
 	if err := p.remember("derived-stays", &m); err != nil {
 		t.Fatal(err)
 	}

@@ -128,7 +128,7 @@ func asMember(t *testing.T, p *place, cluster *kube.Cluster) {
 	if err := p.Update(p.ctx, slice); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "healed", func() error {
+	until(t, "repaired", func() error {
 		_, err := mirrored()
 		return err
 	})

@@ -11,11 +11,11 @@ import (
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
-// memory contains earlier values for comparison.
-type memory struct{ ip string }
+// earlier contains earlier values for comparison.
+type earlier struct{ ip string }
 
 // addressStays checks that the ClusterIP has not changed (C24).
-func (p *place) addressStays(name string, m memory) error {
+func (p *place) addressStays(name string, m earlier) error {
 	imp, err := p.imp(name)
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (p *place) holderOf(ip string) string {
 	return "no Service has"
 }
 
-func (p *place) remember(name string, m *memory) error {
+func (p *place) remember(name string, m *earlier) error {
 	svc, err := p.svc(name)
 	m.ip = svc.Spec.ClusterIP
 	return err

@@ -3,12 +3,11 @@ package reconcile
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,10 +17,12 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset-dns/multicluster/controller/apply"
+	"github.com/clusterset-dns/multicluster/controller/contested"
+	"github.com/clusterset-dns/multicluster/controller/desired"
 	"github.com/clusterset-dns/multicluster/controller/diff"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/controller/plan"
-	"github.com/clusterset-dns/multicluster/controller/preference"
+	"github.com/clusterset-dns/multicluster/internal/mcs"
 	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
@@ -34,14 +35,13 @@ const (
 	retryDelay = time.Minute
 	// patience is for addresses that the API server has not released yet. It rarely needs more than
 	// a moment.
-	patience  = 7 * time.Second // The tries are after 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s.
-	soonDelay = 100 * time.Millisecond
-	// attempts limits the plans of one reconcile. Each refusal needs one more plan, and there are
-	// few parts to leave out.
-	attempts = 10
+	patience = 7 * time.Second // The tries are after 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 s.
+	// attempts limits the plans of one pass. A new name needs five, and each refusal one more: there are few
+	// parts to leave out.
+	attempts = 15
 )
 
-var errRefusedTooOften = errors.New("the API server refused every variant of the derived Service")
+var errNoEnd = errors.New("the API server refuses everything that the controller can write")
 
 // serviceReconciler reconciles one namespace and name: all objects of that Service in the
 // clusterset.
@@ -51,189 +51,220 @@ type serviceReconciler struct {
 	crd        observed.CRD
 	clusterset *clusterset // nil if this cluster is in none
 	now        func() time.Time
-	ready      readiness
-	exports    exportTally
-	expected   expected
-	refusals   apply.Refusals
-	contests   contests
+	memories   memories
+	shown      shown
 	// associations are the slices that kube-proxy may still use.
 	associations associations
-	stale        sync.Map // names whose last plan was stale: key -> time.Duration until the next
-	// choices and nativeChoices are the last choices between clusters, for the clusterset's name and
-	// for the own name: key -> preference.Memory.
-	choices, nativeChoices sync.Map
-	copies                 sync.Map // of the last plans: key -> digest.Copies
-	seen                   sync.Map // imports that have been planned: key -> true
-	formers                formers
-	lacksAddress           sync.Map // imports that wait for addresses: key -> time.Time of the first refusal
 }
 
-// Reconcile gathers, plans and applies. It adds each refusal by the server to the state, and what was written before, and plans
-// again.
+// pass is one reconcile of a name.
+type pass struct {
+	*serviceReconciler
+	*memory
+	key   types.NamespacedName
+	state observed.State
+	again time.Duration // until the next pass if nothing else happens; 0 for never
+}
+
+// Reconcile gathers, plans and writes, until there is nothing more to write.
+//
+// A new name needs four rounds of writes, each of which depends on the one before: the import, its
+// Service, the slices with the addresses, the status. They are made in one pass, from what the API server
+// answered. To wait for the caches after each of them would take four more passes. Another writer in
+// between makes the next write fail, because each carries the resourceVersion of the last answer. The
+// events of the writes then cause one more pass, which reads the caches.
 func (r *serviceReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
-	if r.expected.missing(request.NamespacedName, time.Now()) {
+	p := &pass{serviceReconciler: r, memory: r.memories.of(request.NamespacedName), key: request.NamespacedName}
+	if r.shown.lacks(&p.awaited, time.Now()) {
 		// At the latest: the event of the write enqueues the name earlier.
 		return ctrl.Result{RequeueAfter: expectFor}, nil
 	}
-	gathered, err := r.gather(ctx, request.NamespacedName)
-	if err != nil {
+	if err := p.gather(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
-	p := pass{serviceReconciler: r, key: request.NamespacedName, state: gathered.State, again: gathered.again}
 	for range attempts {
 		changes := plan.Plan(p.state)
-		answers, err := p.write(ctx, &changes)
-		if r.learn(ctx, p.key, &p.state, err) {
-			log.FromContext(ctx).V(1).Info("refused, planning again", "error", err)
-			p.take(answers) // what was written before the refusal, so that it is not written again from an older version
-			continue
-		}
-		result, err := p.finish(ctx, changes, err)
-		if err != nil || !isStep(&changes) {
-			return result, err
-		}
-		if further, err := p.advance(ctx, answers); err != nil || !further {
-			return result, err
+		outcomes, aside := p.write(ctx, changes)
+		if more, err := p.absorb(ctx, changes, outcomes); err != nil || !more {
+			return p.finish(ctx, changes, errors.Join(err, outcomes.Err()), aside)
 		}
 	}
-	return ctrl.Result{}, errRefusedTooOften
+	return ctrl.Result{}, errNoEnd
 }
 
-// choose stores a choice between clusters for the next plan.
-func choose(choices *sync.Map, key types.NamespacedName, m preference.Memory) {
-	if m.InUse == "" {
-		choices.Delete(key)
-		return
+// write makes the writes of a plan.
+func (p *pass) write(ctx context.Context, changes diff.Changes) (outcomes apply.Outcomes, aside error) {
+	w := *p.writer
+	w.Refusals, w.Contested, w.Now, w.News = &p.refusals, &p.contested, p.now(), func(fields []contested.Field) { p.report(ctx, p.state, fields) }
+	outcomes, aside = w.Do(ctx, p.state, changes)
+	p.next(w.Next)
+	return outcomes, aside
+}
+
+// absorb puts what became of the writes into the state. It reports whether there can be more to write: something
+// else in the place of what was refused, or what depends on a new object. What else there can be waits for the
+// caches.
+func (p *pass) absorb(ctx context.Context, changes diff.Changes, outcomes apply.Outcomes) (more bool, err error) {
+	p.Memory, p.state.Memory = changes.Memory, changes.Memory
+	created, refused, step := p.state.Import == nil, false, len(changes.Evict)+len(changes.Repair) == 0
+	p.state.Slices = slices.Clone(p.state.Slices)
+	for _, o := range outcomes {
+		switch o.Result {
+		case apply.Created, apply.Changed:
+			p.wrote(o.Object)
+			step = p.put(o) && step
+		case apply.Refused:
+			p.leaveOut(o)
+			refused = true
+		case apply.Held:
+			p.state.Contested, _ = p.contested.Held(p.now())
+			refused = true
+		case apply.Deleted:
+			step = false
+			p.state.Slices = slices.DeleteFunc(p.state.Slices, func(of *discoveryv1.EndpointSlice) bool { return of == o.Object })
+		default:
+			step = false
+		}
 	}
-	choices.Store(key, m)
-}
-
-// sooner returns the shorter of two times, of which 0 means never.
-func sooner(a, b time.Duration) time.Duration {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
-
-// learn adds a refusal to the state. It returns false for any other outcome, and for a refusal that
-// the state already contains.
-func (r *serviceReconciler) learn(ctx context.Context, key types.NamespacedName, state *observed.State, err error) bool {
-	service, imp, slices, noEffect := new(apply.RefusedError), new(apply.ImportRefusedError), apply.SlicesRefusedError{}, new(apply.NoEffectError)
-	native := new(apply.NativeRefusedError)
 	switch {
-	case errors.As(err, &native):
-		state.Native.Refused = append(state.Native.Refused, native.Refusals...)
-		state.KeepTrying = r.patient(key, native.Refusals)
-	case errors.As(err, &noEffect):
-		r.learnNoEffect(ctx, key, state, noEffect)
-	case errors.As(err, &service):
-		state.Refused = append(state.Refused, service.Refusals...)
-		state.KeepTrying = r.patient(key, service.Refusals)
-	case errors.As(err, &imp) && state.ImportRefused == "":
-		state.ImportRefused = imp.Error()
-	case errors.As(err, &slices) && anyNew(state.SlicesRefused, slices):
-		all := map[string]string{}
-		maps.Copy(all, state.SlicesRefused)
-		maps.Copy(all, slices)
-		state.SlicesRefused = all
+	case outcomes.Err() != nil:
+		return false, nil
+	case changes.Native.Delete != nil: // nobody else needs the name
+		p.native = replaced{}
+	case created && p.state.Import != nil:
+		p.clusterset.introduced(p.state.Clusterset.Members)
+		return true, p.gatherDerived(ctx)
+	}
+	begins := changes.Create != nil || changes.Import != nil
+	return refused || step && begins && ownership.OfImport(p.state.Import), nil
+}
+
+// put puts the API server's answer into the state. It returns false for an object whose consequences the caches
+// have to show.
+func (p *pass) put(o apply.Outcome) bool {
+	state := &p.state
+	o.Object.SetManagedFields(nil) // as in the caches
+	switch object := o.Object.(type) {
+	case *mcsv1beta1.ServiceImport:
+		state.Import, state.Answered = object, true
+	case *corev1.Service:
+		if object.Labels[mcs.LabelNativeOf] != "" {
+			return false
+		}
+		ownership.KeepApplied(object)
+		state.Service = object
+		others := slices.DeleteFunc(slices.Clone(state.Owned), func(of *corev1.Service) bool { return of.Name == object.Name })
+		state.Owned = append(others, object)
+		return o.Result == apply.Created
+	case *discoveryv1.EndpointSlice:
+		if object.Labels[mcs.LabelNativeOf] != "" {
+			return false // It belongs to the Service with the import's own name.
+		}
+		i := slices.IndexFunc(state.Slices, func(of *discoveryv1.EndpointSlice) bool { return of.Name == object.Name })
+		if i < 0 {
+			state.Slices = append(state.Slices, object)
+		} else {
+			state.Slices[i] = object
+		}
 	default:
 		return false
 	}
 	return true
 }
 
-// anyNew reports whether more has a name that known does not have.
-func anyNew(known, more map[string]string) bool {
-	for name := range more {
-		if _, old := known[name]; !old {
-			return true
-		}
+// leaveOut adds what the API server refused to the state.
+func (p *pass) leaveOut(o apply.Outcome) {
+	if p.state.Refused == nil {
+		p.state.Refused = observed.Refused{}
 	}
-	return false
+	p.state.Refused[o.Target()] = append(p.state.Refused[o.Target()], o.Refusals...)
+	p.state.KeepTrying = p.patient(o.Refusals)
 }
 
-// allWritten reports whether everything is written, except slices that must be deleted and that the
-// server keeps.
-func allWritten(err error) bool { return err == nil || errors.As(err, new(*apply.EvictionError)) }
-
-// conclude returns when to reconcile again. Usually no time is set: the events of the writes
-// enqueue the name.
-func (r *serviceReconciler) conclude(ctx context.Context, key types.NamespacedName, state observed.State, changes diff.Changes, err error) (ctrl.Result, error) {
-	if allWritten(err) && !changes.RetryAddress {
-		r.account(ctx, key, state, changes)
+// wrote records a write, and how long it took.
+func (p *pass) wrote(object client.Object) {
+	p.shown.await(&p.awaited, object, time.Now())
+	if slice, ok := object.(*discoveryv1.EndpointSlice); ok && p.clusterset != nil && ownership.SliceIsOurs(slice, nil) {
+		p.clusterset.written(slice)
 	}
-	switch {
+}
+
+// finish stores what the last plan leaves for the next pass, and returns when that has to begin at the latest.
+// aside is the error of writes on which nothing depends.
+func (p *pass) finish(ctx context.Context, changes diff.Changes, err, aside error) (ctrl.Result, error) {
+	if p.clusterset != nil {
+		p.clusterset.peers.Check(p.key, changes.Check)
+	}
+	if err == nil {
+		p.countConditions(ctx, changes)
+	}
+	switch err := errors.Join(err, aside); {
 	case errors.Is(err, apply.ErrStale):
 		log.FromContext(ctx).V(1).Info("stale, reading again", "reason", err.Error())
-		return ctrl.Result{RequeueAfter: r.staleAgain(key)}, nil
+		p.stale = min(max(2*p.stale, staleDelay), mostStaleDelay) // until the caches show more
+		return ctrl.Result{RequeueAfter: p.stale}, nil
 	case err != nil:
 		return ctrl.Result{}, err
 	}
-	r.stale.Delete(key)
-	switch {
-	case changes.RetryAddress:
-		return ctrl.Result{RequeueAfter: soonDelay}, nil
-	case changes.Retry:
-		return ctrl.Result{RequeueAfter: retryDelay}, nil
+	p.stale = 0
+	p.memories.forget(p.key, p.state)
+	p.next(changes.Again)
+	if len(p.state.Refused)+len(changes.Notes) > 0 {
+		p.next(retryDelay)
 	}
-	return ctrl.Result{}, nil
+	return ctrl.Result{RequeueAfter: p.again}, nil
 }
 
-// account stores and counts the current conditions of the name, and logs a refused import.
-func (r *serviceReconciler) account(ctx context.Context, key types.NamespacedName, state observed.State, changes diff.Changes) {
-	r.lacksAddress.Delete(key)
+// countConditions counts the current conditions of the name, and logs a refused import.
+func (p *pass) countConditions(ctx context.Context, changes diff.Changes) {
+	if len(p.state.Refused) == 0 {
+		p.lacksAddress = time.Time{}
+	}
+	ready, exports := p.ready, p.exports
 	switch {
 	case changes.Ready.Type != "":
-		r.ready.set(key, changes.Ready)
-	case state.Import == nil:
-		r.ready.forget(key)
-		r.seen.Delete(key)
-		gone := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-		r.associations.orphaned(types.NamespacedName{Namespace: key.Namespace, Name: ownership.DerivedName(gone)})
+		ready = changes.Ready
+	case p.state.Import == nil:
+		ready, p.seen = metav1.Condition{}, false
+		gone := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: p.key.Namespace, Name: p.key.Name}}
+		p.associations.orphaned(types.NamespacedName{Namespace: p.key.Namespace, Name: ownership.DerivedName(gone)})
 	}
-	if state.ImportRefused != "" { // without an import, no condition can contain it
-		log.FromContext(ctx).Info("the API server refused a ServiceImport", "reason", state.ImportRefused)
+	if fault := p.state.Refused.Import(); fault != "" { // without an import, no condition can contain it
+		log.FromContext(ctx).Info("the API server refused a ServiceImport", "reason", fault)
 	}
-	r.tally(key, state, changes)
+	if len(changes.ExportConditions) > 0 || p.state.Clusterset != nil && p.state.Clusterset.Export == nil {
+		exports = changes.ExportConditions
+	}
+	p.count(ready, exports)
 }
 
-// staleAgain returns how long to wait for the caches, twice as long each time.
-func (r *serviceReconciler) staleAgain(key types.NamespacedName) time.Duration {
-	before, _ := r.stale.LoadOrStore(key, staleDelay/2)
-	next := min(2*before.(time.Duration), mostStaleDelay)
-	r.stale.Store(key, next)
-	return next
-}
+// next makes the next pass begin after a pause at the latest, 0 for never.
+func (p *pass) next(pause time.Duration) { p.again = observed.Sooner(p.again, pause) }
 
-// tally counts the written or existing conditions of an export, and measures a new import.
-func (r *serviceReconciler) tally(key types.NamespacedName, state observed.State, changes diff.Changes) {
-	switch {
-	case state.Clusterset == nil:
-	case state.Clusterset.Export == nil:
-		r.exports.forget(key)
-	case len(changes.ExportConditions) > 0:
-		r.exports.set(key, changes.ExportConditions)
-	}
-	if r.clusterset != nil && changes.CreateImport != nil {
-		r.clusterset.introduced(state.Clusterset.Members)
-	}
-}
-
-// wrote records a write immediately after it.
-func (r *serviceReconciler) wrote(of types.NamespacedName, object client.Object) {
-	r.expected.wrote(of, object, time.Now())
-	if slice, ok := object.(*discoveryv1.EndpointSlice); ok && r.clusterset != nil && ownership.SliceIsOurs(slice, nil) {
-		r.clusterset.written(slice)
+// report counts, logs and emits an event for each contested field.
+func (r *serviceReconciler) report(ctx context.Context, state observed.State, fields []contested.Field) {
+	for _, field := range fields {
+		contestedFields.WithLabelValues(field.Label()).Inc()
+		log.FromContext(ctx).Info("another writer or the API server reverts a field; leaving it alone for some minutes", "field", field)
+		event := desired.Event{Type: corev1.EventTypeWarning, Reason: desired.ReasonContested,
+			Message: field.String() + ": another writer, a webhook or the API server reverts this field, so the controller leaves it alone for some minutes. " +
+				"Find the other writer with kubectl get --show-managed-fields, and stop it"}
+		if field.Kind == "ServiceExport" {
+			r.writer.Tell(state.Clusterset.Export, event)
+		} else {
+			r.writer.Tell(state.Import, event)
+		}
 	}
 }
 
 // patient reports whether an address is not released yet, and the first of several refusals was less than patience
 // ago. Of another reason, such as an address that is not in the range of this cluster, waiting makes no end.
-func (r *serviceReconciler) patient(key types.NamespacedName, refused []observed.Refusal) bool {
+func (p *pass) patient(refused []observed.Refusal) bool {
 	if !slices.ContainsFunc(refused, func(r observed.Refusal) bool { return strings.Contains(r.Message, "already allocated") }) {
 		return false
 	}
-	first, _ := r.lacksAddress.LoadOrStore(key, r.now())
-	return r.now().Sub(first.(time.Time)) < patience
+	if p.lacksAddress.IsZero() {
+		p.lacksAddress = p.now()
+	}
+	return p.now().Sub(p.lacksAddress) < patience
 }
