@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/clusterset-dns/multicluster/controller/datapath"
@@ -230,19 +229,6 @@ func (p *peer) firstLocked() *peer {
 		if announced := other.connection.member; announced.UID == found.UID && announced.ID == other.id {
 			return other
 		}
-	}
-	return nil
-}
-
-// changesLocked returns the names whose Snapshot changes because of a new state or new contents.
-func changesLocked(before, after PeerState, was, is *contents) []types.NamespacedName {
-	switch {
-	case before == after && was == is:
-		return nil
-	case before == after && was != nil:
-		return sortedNames(differences(was, is))
-	case is != nil:
-		return sortedNames(is.allNames())
 	}
 	return nil
 }

@@ -55,7 +55,9 @@ type connection struct {
 
 	// Guarded by the Registry's mu:
 	contents *contents
-	member   member.Announcement  // the zero value if there is none
+	heard    member.Announcement  // what was read last; the zero value if there is none
+	member   member.Announcement  // what is in effect
+	hold     hold                 // of the announcement
 	probing  error                // of the last probe
 	listing  [resources]error     // of each follower's last list, nil after a complete list
 	watching [resources]error     // of each follower's last watch
@@ -97,7 +99,7 @@ func (c *connection) follow(config *rest.Config) ([]*reflector.Follower, error) 
 	groups := [resources][]schema.GroupVersion{mcs.Versions, {coordinationv1.SchemeGroupVersion}, {discoveryv1.SchemeGroupVersion}}
 	stores := [resources]cache.ReflectorStore{
 		ofExports: newStore(s, aged{contents.exports, &contents.watched, s.options.Now}, &contents.synced[ofExports], trimExport, c.stored(ofExports)),
-		ofMember:  newStore(s, announcement{&c.member, c.namespace}, &contents.synced[ofMember], trimMember, c.stored(ofMember)),
+		ofMember:  newStore(s, announcement{&c.heard, c.namespace}, &contents.synced[ofMember], trimMember, c.stored(ofMember)),
 		ofSlices:  newStore(s, contents.slices, &contents.synced[ofSlices], s.trimSlice, c.stored(ofSlices)),
 	}
 	var followers []*reflector.Follower
@@ -166,19 +168,21 @@ func (c *connection) stored(resource int) func([]types.NamespacedName) {
 		s.mu.Lock()
 		recovered := c.listing[resource] != nil
 		c.listing[resource] = nil
-		// Runs before other data of a cluster that now has another identity is used.
+		moved := false
 		if resource == ofMember {
+			// Before other data of a cluster that now has another identity is used.
+			moved, _ = c.adoptLocked(s.options.Now())
 			c.peer.detachLocked()
 		}
 		s.mu.Unlock()
-		switch {
-		case resource == ofMember:
+		if moved {
 			s.notifyAll() // a peer's identity affects all peers
-			return
-		case recovered:
+		} else if recovered || resource == ofMember {
 			c.peer.notify()
 		}
-		c.changed(names)
+		if resource != ofMember {
+			c.changed(names)
+		}
 	}
 }
 
@@ -186,6 +190,7 @@ func (c *connection) stored(resource int) func([]types.NamespacedName) {
 func (c *connection) changed(names []types.NamespacedName) {
 	s := c.peer.registry
 	s.mu.Lock()
+	c.contents.noteLater(names)
 	shown := c.peer.contents == c.contents
 	known := shown && s.peers[c.peer.id] == c.peer
 	if known {

@@ -19,6 +19,9 @@ type contents struct {
 	slices  slicesOf
 	synced  [resources]bool
 	watched watched
+	// later are the names that have changed since the last snapshot was made, nil without one.
+	later map[types.NamespacedName]bool
+	of    *contents // of a snapshot: what it is a copy of
 }
 
 func newContents() *contents { return &contents{exports: exports{}, slices: newSlices()} }
@@ -29,8 +32,18 @@ func (c *contents) complete() bool { return c.synced == [resources]bool{true, tr
 // snapshot returns a copy that does not change. Values are never changed in place, so only the
 // tables are copied.
 func (c *contents) snapshot() *contents {
+	c.later = map[types.NamespacedName]bool{}
 	copied := slicesOf{byService: maps.Clone(c.slices.byService), services: maps.Clone(c.slices.services), count: &count{c.slices.count.endpoints}}
-	return &contents{exports: maps.Clone(c.exports), slices: copied, synced: c.synced}
+	return &contents{exports: maps.Clone(c.exports), slices: copied, synced: c.synced, of: c}
+}
+
+// noteLater notes names that have changed, if there is a snapshot to compare with.
+func (c *contents) noteLater(names []types.NamespacedName) {
+	for _, name := range names {
+		if c.later != nil {
+			c.later[name] = true
+		}
+	}
 }
 
 // member returns what the peer exports under a name.
@@ -61,19 +74,21 @@ func (c *contents) names() iter.Seq[types.NamespacedName] {
 	}
 }
 
-// differences returns the names whose members differ between a and b.
+// differences returns the names whose members differ between a and b. Of a snapshot of b, only what has changed since is compared: a peer
+// could cause it to be made again and again.
 func differences(a, b *contents) map[types.NamespacedName]bool {
-	all := map[types.NamespacedName]bool{}
-	for _, c := range []*contents{a, b} {
-		for name := range c.names() {
-			ma, _ := a.member("", name)
-			mb, _ := b.member("", name)
-			if !equality.Semantic.DeepEqual(ma, mb) {
-				all[name] = true
-			}
-		}
+	candidates := b.later
+	if a.of != b {
+		candidates = a.allNames()
+		maps.Copy(candidates, b.allNames())
 	}
-	return all
+	b.later = nil
+	maps.DeleteFunc(candidates, func(name types.NamespacedName, _ bool) bool {
+		ma, _ := a.member("", name)
+		mb, _ := b.member("", name)
+		return equality.Semantic.DeepEqual(ma, mb)
+	})
+	return candidates
 }
 
 func (c *contents) allNames() map[types.NamespacedName]bool {

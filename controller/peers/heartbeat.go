@@ -43,7 +43,7 @@ func (p *peer) controllerLocked(reason string) (newReason, message string) {
 		return "", ""
 	}
 	value := "never"
-	if at := p.connection.member.Renewed; !at.IsZero() {
+	if at := p.connection.heard.Renewed; !at.IsZero() {
 		value = rfc3339(at)
 	}
 	p.beat.hear(value, now, p.registry.options.muteAfter())
@@ -52,4 +52,42 @@ func (p *peer) controllerLocked(reason string) (newReason, message string) {
 	}
 	return ControllerSilent, fmt.Sprintf("the API server answers, but the controller there has not renewed its Lease %s/%s for more than %v; the last time was %s. Look at its pods in that cluster: "+
 		"what it exports is no longer up to date. If it runs in another namespace by now, set the namespace of the context in the kubeconfig", p.connection.namespace, member.Name, p.registry.options.muteAfter(), p.beat.value)
+}
+
+// The first and the longest pause between two changes of an announcement that take effect.
+const firstHold, longestHold = time.Second, time.Minute
+
+// hold is how long a further change of an announcement waits.
+type hold struct {
+	pause time.Duration // 0 before the first change
+	since time.Time     // the last change
+}
+
+// left returns the rest of the pause.
+func (h *hold) left(now time.Time) time.Duration {
+	return min(h.pause, h.pause-now.Sub(h.since)) // since is later than now after a step of the clock
+}
+
+// change notes a change. The next one waits twice as long, if it comes soon.
+func (h *hold) change(now time.Time) {
+	if now.Sub(h.since) > longestHold {
+		h.pause = 0
+	}
+	h.pause, h.since = min(max(2*h.pause, firstHold), longestHold), now
+}
+
+// adoptLocked lets what a peer announces take effect. It reports whether something has changed, and the pause until it can change again.
+// Each change costs work for all names of the peer, and for all other peers, so one that comes again and again waits. Only the
+// loss of the identity does not: what another cluster has must not be taken for what the peer has.
+func (c *connection) adoptLocked(now time.Time) (changed bool, pause time.Duration) {
+	if c.member.Same(c.heard) {
+		return false, 0
+	}
+	lost := c.member.ID == c.peer.id && c.heard.ID != c.peer.id
+	if left := c.hold.left(now); left > 0 && !lost {
+		return false, left
+	}
+	c.hold.change(now)
+	c.member = c.heard
+	return true, 0
 }

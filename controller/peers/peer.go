@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset-dns/multicluster/controller/datapath"
 	"github.com/clusterset-dns/multicluster/internal/member"
@@ -139,10 +140,11 @@ func (p *peer) evaluate() time.Duration {
 		s.mu.Unlock()
 		return idle
 	}
+	moved, held := p.adoptLocked()
 	p.setConditionLocked()
 	p.describeTokenLocked()
 	before, old := p.state, p.contents
-	moved := p.useContentsLocked()
+	changed, others := p.useContentsLocked()
 	sight := p.observeLocked()
 	again := p.setStateLocked(sight)
 	if p.condition.connected && p.state == Expired {
@@ -156,52 +158,90 @@ func (p *peer) evaluate() time.Duration {
 	if !p.missing.IsZero() {
 		p.condition.reason, p.condition.message = SecretMissing, p.missingLocked()
 	}
-	names, changed := changesLocked(before, p.state, old, p.contents), before != p.state || moved
-	switch {
-	case moved:
-		p.recountLocked()
-		names, p.retarget = sortedNames(p.contents.allNames()), true
-	case old != p.contents:
-		names = append(names, p.recountLocked()...)
-	}
+	names := p.changesLocked(before, old, changed, others)
 	p.reportRefusalsLocked()
 	p.reportBudgetLocked()
 	s.mu.Unlock()
+	if moved {
+		s.notifyAll()
+	}
 	s.call(names)
-	if changed {
+	if changed || before != p.state {
 		s.callState(p.id)
 	}
 	if sight.unsettled() {
 		again.Duration = min(again.Duration, recheck)
 	}
+	if held > 0 {
+		again.Duration = min(again.Duration, held)
+	}
 	return max(again.Duration, time.Millisecond)
 }
 
-// useContentsLocked chooses the contents in use. It reports whether what the peer announces beside its ID has changed.
-func (p *peer) useContentsLocked() (moved bool) {
+// adoptLocked lets what the peer announces take effect, if there is a connection.
+func (p *peer) adoptLocked() (changed bool, pause time.Duration) {
+	if p.connection == nil {
+		return false, 0
+	}
+	return p.connection.adoptLocked(p.registry.options.Now())
+}
+
+// changesLocked returns the names that change by an evaluation: all of them with another state or other properties of the peer, otherwise
+// those of which it has something else, and others, which it may export now or may not any more.
+func (p *peer) changesLocked(before PeerState, old *contents, changed bool, others []types.NamespacedName) (names []types.NamespacedName) {
+	switch {
+	case p.contents == nil:
+		return nil
+	case changed || before != p.state || old == nil:
+		p.contents.later = nil
+		names = sortedNames(p.contents.allNames())
+	case old != p.contents:
+		names = append(others, sortedNames(differences(old, p.contents))...)
+	default:
+		names = others
+	}
+	moved := changed || len(others) > 0
+	if p.retarget = p.retarget || moved; moved || old != p.contents {
+		names = append(names, p.recountLocked()...)
+	}
+	return names
+}
+
+// useContentsLocked chooses the contents in use. It returns what learnLocked does.
+func (p *peer) useContentsLocked() (changed bool, others []types.NamespacedName) {
 	if p.connection != nil {
 		p.connection.contents.watched.note(p.condition.reason == Connected, p.registry.options.Now())
 	}
 	if !p.condition.connected {
 		p.detachLocked()
-		return false
+		return false, nil
 	}
 	p.contents = p.connection.contents
 	return p.learnLocked()
 }
 
-// learnLocked reads what a peer announces beside its ID, while the peer is connected. It reports
-// whether this has changed. What was read stays when the connection ends.
-func (p *peer) learnLocked() (changed bool) {
+// learnLocked reads what a peer announces beside its ID, while the peer is connected. It reports whether its properties have
+// changed, and returns the names that it exports now, or does not any more. What was read stays when the connection ends.
+func (p *peer) learnLocked() (changed bool, others []types.NamespacedName) {
 	found := p.connection.member
 	if p.announced.Same(found) {
-		return false
+		return false, nil
 	}
 	p.announced = found
 	properties, exports := found.AllProperties(), found.Namespaces()
-	changed = !maps.Equal(p.properties, properties) || (p.exports == nil) != (exports == nil) || !maps.Equal(p.exports, exports)
-	p.properties, p.exports = properties, exports
-	return changed
+	changed = !maps.Equal(p.properties, properties)
+	p.properties = properties
+	if before := p.exports; (before == nil) != (exports == nil) || !maps.Equal(before, exports) {
+		for name := range p.contents.allNames() {
+			p.exports = before
+			was := p.selectedLocked(name)
+			if p.exports = exports; p.selectedLocked(name) != was {
+				others = append(others, name)
+			}
+		}
+		p.exports = exports
+	}
+	return changed, others
 }
 
 // setConditionLocked updates the condition of the connection.
