@@ -65,6 +65,7 @@ type Path struct {
 
 // target is what is known of one endpoint.
 type target struct {
+	at       Target
 	asked    time.Time // begin of the last connection
 	waiting  bool      // the last connection has neither been accepted nor failed
 	answered time.Time // begin of the last accepted connection; zero if it is not proven
@@ -77,7 +78,7 @@ func (p *Path) Follow(targets []Target) {
 	kept := make(map[Target]*target, len(targets))
 	for _, at := range targets {
 		if kept[at] = p.targets[at]; kept[at] == nil {
-			kept[at] = &target{}
+			kept[at] = &target{at: at}
 		}
 	}
 	p.targets = kept
@@ -150,19 +151,26 @@ func (p *Path) Due(now time.Time) (at Target, ok bool) {
 	if p.next().After(now) {
 		return at, false
 	}
-	due := slices.DeleteFunc(slices.Collect(maps.Keys(p.targets)), func(at Target) bool { return p.due(p.targets[at]).After(now) })
-	at = slices.MinFunc(due, p.order())
-	p.targets[at].asked, p.targets[at].waiting = now, true
-	return at, true
+	var first *target
+	order := p.order()
+	for _, t := range p.targets {
+		if !p.due(t).After(now) && (first == nil || order(t, first) < 0) {
+			first = t
+		}
+	}
+	first.asked, first.waiting = now, true
+	return first.at, true
 }
 
 // next returns when Due returns an endpoint: while the API server is silent, at most mostAsked in a second.
 func (p *Path) next() time.Time {
 	first, asked := never, []time.Time(nil)
 	for _, t := range p.targets {
-		first, asked = earlier(first, p.due(t)), append(asked, t.asked)
+		if first = earlier(first, p.due(t)); p.IsSilent() {
+			asked = append(asked, t.asked)
+		}
 	}
-	if p.IsSilent() && len(asked) >= mostAsked {
+	if len(asked) >= mostAsked {
 		slices.SortFunc(asked, time.Time.Compare)
 		return later(first, asked[len(asked)-mostAsked].Add(fast))
 	}
@@ -187,41 +195,41 @@ func (p *Path) due(t *target) time.Time {
 // turn, also when many peers share the rate. During a silence, three that may become witnesses come before all others,
 // until there are three. Then come those that have not failed, because one that answers is enough for life, and last
 // those that have.
-func (p *Path) order() func(a, b Target) int {
-	waited := func(a, b Target) int { return cmp.Or(p.targets[a].asked.Compare(p.targets[b].asked), a.Compare(b)) }
+func (p *Path) order() func(a, b *target) int {
+	waited := func(a, b *target) int { return cmp.Or(a.asked.Compare(b.asked), a.at.Compare(b.at)) }
 	if !p.IsSilent() {
 		return waited
 	}
 	suspects := p.suspects(waited)
-	rank := func(at Target) int {
+	rank := func(t *target) int {
 		switch {
-		case slices.Contains(suspects, at):
+		case slices.Contains(suspects, t):
 			return 0
-		case p.targets[at].failures == 0:
+		case t.failures == 0:
 			return 1
 		default:
 			return 2
 		}
 	}
-	return func(a, b Target) int { return cmp.Or(rank(a)-rank(b), waited(a, b)) }
+	return func(a, b *target) int { return cmp.Or(rank(a)-rank(b), waited(a, b)) }
 }
 
 // suspects are up to three endpoints whose next result matters most: those that have failed most
 // often. If there are enough witnesses, only those that have answered during the silence matter,
 // because a single lost connection must not end a life.
-func (p *Path) suspects(waited func(a, b Target) int) (all []Target) {
+func (p *Path) suspects(waited func(a, b *target) int) (all []*target) {
 	missing := witnesses
 	for _, t := range p.targets {
 		if t.failed() {
 			missing--
 		}
 	}
-	for at, t := range p.targets {
+	for _, t := range p.targets {
 		if t.failures > 0 && !t.failed() && !t.answered.IsZero() && (missing > 0 || t.answered.After(p.silent)) {
-			all = append(all, at)
+			all = append(all, t)
 		}
 	}
-	slices.SortFunc(all, func(a, b Target) int { return cmp.Or(p.targets[b].failures-p.targets[a].failures, waited(a, b)) })
+	slices.SortFunc(all, func(a, b *target) int { return cmp.Or(b.failures-a.failures, waited(a, b)) })
 	return all[:min(witnesses, len(all))]
 }
 

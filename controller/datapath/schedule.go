@@ -60,20 +60,22 @@ func (s *Schedule) Update(w *Way) {
 	w.turn = [kinds]time.Time{never, never, never}
 	if w.connecting < MaxConnecting {
 		_, check := w.Checks.next()
-		w.turn[checking], w.turn[w.kind()] = later(check, w.last[checking]), later(w.next(), w.last[w.kind()])
+		path := answering
+		if w.IsSilent() {
+			path = silent
+		}
+		w.turn[checking], w.turn[path] = later(check, w.last[checking]), later(w.next(), w.last[path])
 	}
 }
 
-// kind returns the kind of the connections that are for the Path.
-func (w *Way) kind() int {
-	if w.IsSilent() {
-		return silent
+// Next returns when a cluster gets a connection, if no other one comes first.
+func (s *Schedule) Next(w *Way) time.Time {
+	next := never
+	for k := range kinds {
+		next = earlier(next, later(w.turn[k], s.free[k]))
 	}
-	return answering
+	return next
 }
-
-// Next returns when the cluster should get a connection, apart from the rates.
-func (w *Way) Next() time.Time { return slices.MinFunc(w.turn[:], time.Time.Compare) }
 
 // first returns the cluster that gets the next connection, and its kind. A heap would save two microseconds, with a hundred
 // clusters.

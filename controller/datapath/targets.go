@@ -30,25 +30,25 @@ type Target = netip.AddrPort
 // Ports for UDP and SCTP, and ports with appProtocol, are left out: a connection without data proves
 // nothing for the former, and servers of the latter can report it as an error.
 func Targets(services iter.Seq[[]*discoveryv1.EndpointSlice], skip func(Target) bool) []Target {
-	chosen := map[Target]bool{}
-	first := places{}
-	for all := range services {
-		for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
-			if e, ok := anyOf(endpoints(all, family, skip)); ok {
-				first.add(e)
-			}
+	chosen, first, every := map[Target]bool{}, places{}, places{}
+	each := func(do func(of iter.Seq[endpoint])) {
+		for all := range services {
+			do(endpoints(all, discoveryv1.AddressTypeIPv4, skip))
+			do(endpoints(all, discoveryv1.AddressTypeIPv6, skip))
 		}
 	}
+	each(func(of iter.Seq[endpoint]) {
+		if e, ok := anyOf(of); ok {
+			first.add(e)
+		}
+	})
 	first.choose(chosen, MaxTargets)
 	if len(chosen) < fewTargets {
-		every := places{}
-		for all := range services {
-			for _, family := range []discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6} {
-				for e := range endpoints(all, family, skip) {
-					every.add(e)
-				}
+		each(func(of iter.Seq[endpoint]) {
+			for e := range of {
+				every.add(e)
 			}
-		}
+		})
 		every.choose(chosen, fewTargets)
 	}
 	return slices.SortedFunc(maps.Keys(chosen), Target.Compare)

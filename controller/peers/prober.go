@@ -52,7 +52,7 @@ type prober struct {
 
 // updateLocked plans the connections to a peer again, after a change of its way.
 func (b *prober) updateLocked(way *datapath.Way) {
-	if b.schedule.Update(way); !way.Next().Before(b.until) {
+	if b.schedule.Update(way); !b.schedule.Next(way).Before(b.until) {
 		return
 	}
 	select {
