@@ -33,7 +33,7 @@ var errUnversioned = errors.New("the list has no resourceVersion, so it is not f
 // streamed list that should be at least as new never ends: so it is always of the newest state. A watch
 // from a version that the server has passed again lacks what came before. The question for the version
 // costs one object of a list for each watch: every few minutes. It also shows at once that a client may watch and may
-// not list. A streamed list needs no right to list, and what comes after it does.
+// not list. A streamed list needs no right to list, and what comes after it does. Other answers do not matter to it.
 func Versioned(of cache.ListerWatcher) cache.ListerWatcher {
 	lw := cache.ToListerWatcherWithContext(of)
 	return versioned(lw, func(ctx context.Context) (version string, err error) {
@@ -51,10 +51,11 @@ func versioned(lw cache.ListerWatcherWithContext, version func(context.Context) 
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			if options.SendInitialEvents != nil && *options.SendInitialEvents {
+			streams := options.SendInitialEvents != nil && *options.SendInitialEvents
+			if streams {
 				options.ResourceVersion = "" // the newest state
 			}
-			if err := reached(ctx, version, options.ResourceVersion); err != nil {
+			if err := reached(ctx, version, options.ResourceVersion); err != nil && (!streams || apierrors.IsForbidden(err)) {
 				return nil, final(err)
 			}
 			w, err := lw.WatchWithContext(ctx, options)
