@@ -20,11 +20,17 @@ import (
 func (w *Writer) native(ctx context.Context, _ observed.State, c diff.Changes) {
 	switch n := c.Native; {
 	case n.Apply != nil:
-		applied := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: n.Apply.Namespace, Name: n.Apply.Name, Labels: n.Apply.Labels}}
+		applied := bare(n.Apply)
 		w.note(Changed, applied, w.applyNative(ctx, n, applied))
 	case n.Release != nil:
-		w.must(Changed, n.Release, w.release(ctx, n.Release))
+		released := bare(n.Release)
+		w.must(Changed, released, w.release(ctx, n.Release, released))
 	}
+}
+
+// bare returns the name and the labels of a Service, which belongs to a cache or to a plan.
+func bare(svc *corev1.Service) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name, Labels: svc.Labels}}
 }
 
 // applyNative creates or corrects the Service by server-side apply. The controller then owns only the
@@ -83,7 +89,7 @@ func serviceOf(svc *corev1.Service) *corev1ac.ServiceApplyConfiguration {
 
 // release removes the controller's mark from a Service that a user has taken over, and the
 // controller's managed fields: otherwise the user's next apply could conflict with them.
-func (w *Writer) release(ctx context.Context, svc *corev1.Service) error {
+func (w *Writer) release(ctx context.Context, svc, released *corev1.Service) error {
 	live := new(corev1.Service)
 	if err := w.Live.Get(ctx, client.ObjectKeyFromObject(svc), live); err != nil {
 		return wrap(err, "read", svc)
@@ -94,5 +100,7 @@ func (w *Writer) release(ctx context.Context, svc *corev1.Service) error {
 	free := live.DeepCopy()
 	delete(free.Labels, mcs.LabelNativeOf)
 	free.ManagedFields = slices.DeleteFunc(free.ManagedFields, func(entry metav1.ManagedFieldsEntry) bool { return entry.Manager == mcs.ControllerName })
-	return w.patch(ctx, live, free)
+	err := w.patch(ctx, live, free)
+	released.ResourceVersion = free.ResourceVersion
+	return err
 }

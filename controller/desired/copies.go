@@ -84,16 +84,12 @@ func (b builder) formerService() string {
 func (s Slices) Associate(imp types.NamespacedName, all ...*discoveryv1.EndpointSlice) {
 	renamed := s.Service != ownership.DefaultDerivedName(imp.Namespace, imp.Name)
 	for _, slice := range all {
-		s.associate(slice, renamed)
-	}
-}
-
-func (s Slices) associate(slice *discoveryv1.EndpointSlice, renamed bool) {
-	if renamed {
-		slice.Name = s.NameOf(slice.Name)
-	}
-	if s.Service != "" {
-		slice.Labels[discoveryv1.LabelServiceName] = s.Service
+		if renamed {
+			slice.Name = s.NameOf(slice.Name)
+		}
+		if s.Service != "" {
+			slice.Labels[discoveryv1.LabelServiceName] = s.Service
+		}
 	}
 }
 

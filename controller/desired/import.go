@@ -21,18 +21,14 @@ func ofImport(b builder) Desired {
 	if imp == nil || imp.DeletionTimestamp != nil {
 		return Desired{}
 	}
-	switch {
+	d := ofKind(b)
+	switch { // Otherwise updateImport adds the slices.
 	case !ownership.OfImport(imp):
-		d := ofKind(b)
 		d.Slices = copiesOfOthers(b)
-		return d
 	case b.Clusterset == nil:
-		d := ofKind(b)
 		d.Slices = keptAlone(b)
-		return d
-	default:
-		return ofKind(b) // updateImport adds the slices
 	}
+	return d
 }
 
 // ofKind returns what an import needs besides slices, depending on its type and on who manages it.

@@ -337,7 +337,7 @@ func (b builder) nativeSlices(svc *corev1.Service) (s Slices, notes []string) {
 	}
 	switch {
 	case svc != nil:
-		m.merged.Distribution = distributionOf(svc)
+		m.merged.Distribution = deref(svc.Spec.TrafficDistribution, "")
 		notes = missingPorts(svc, others)
 	case b.merged.Type == mcsv1beta1.ClusterSetIP:
 		m.alias = aliasOfUnnamed(b.merged.Ports)
@@ -358,13 +358,6 @@ func (b builder) nativeSlices(svc *corev1.Service) (s Slices, notes []string) {
 	}
 	slices.SortFunc(s.Wanted, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 	return s, notes
-}
-
-func distributionOf(svc *corev1.Service) string {
-	if svc.Spec.TrafficDistribution == nil {
-		return ""
-	}
-	return *svc.Spec.TrafficDistribution
 }
 
 func hasPort(svc *corev1.Service, name string, protocol corev1.Protocol) bool {

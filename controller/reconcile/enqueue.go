@@ -165,8 +165,8 @@ func (r *serviceReconciler) sliceHandler() handler.EventHandler {
 			enqueue.Update(ctx, e, q)
 		},
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
-			// Without a clusterset, the cache lacks some slices: one that gets their label seems to be deleted.
-			r.changed(ctx, slice(e.Object), nil, !e.DeleteStateUnknown && r.clusterset != nil)
+			// Without a clusterset, the cache lacks some slices: one of others that gets their label seems to be deleted.
+			r.changed(ctx, slice(e.Object), nil, !e.DeleteStateUnknown && (r.clusterset != nil || ownership.OfSlice(e.Object)))
 			r.enqueueOwn(ctx, slice(e.Object), nil)
 			enqueue.Delete(ctx, e, q)
 		},

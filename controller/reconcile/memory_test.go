@@ -5,13 +5,16 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset-dns/multicluster/controller/apply"
 	"github.com/clusterset-dns/multicluster/controller/merge"
 	"github.com/clusterset-dns/multicluster/controller/observed"
 	"github.com/clusterset-dns/multicluster/internal/mcs"
+	"github.com/clusterset-dns/multicluster/internal/ownership"
 )
 
 // Of the import that had a name before, the record is known for a minute, and no longer.
@@ -129,5 +132,21 @@ func TestForgottenNames(t *testing.T) {
 		if _, known := all.by[key]; known == c.want {
 			t.Errorf("%s: forgotten %t, want %t", what, !known, c.want)
 		}
+	}
+}
+
+// What the API server answers is read as what a cache shows: who has applied a Service is known before its managedFields go.
+func TestAnswersAreAsInTheCaches(t *testing.T) {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+		Name: "derived-foo", Labels: map[string]string{mcs.LabelManagedBy: mcs.ControllerName},
+		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationApply}},
+	}}
+	p := &pass{}
+	if !p.put(apply.Outcome{Result: apply.Created, Object: svc}) || !ownership.Applied(p.state.Service) || p.state.Service.ManagedFields != nil {
+		t.Errorf("the state has %+v", p.state.Service)
+	}
+	native := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "foo", Labels: map[string]string{mcs.LabelNativeOf: "foo"}}}
+	if p.put(apply.Outcome{Result: apply.Changed, Object: native}) || p.state.Service != svc {
+		t.Error("a Service with the own name is the derived one")
 	}
 }

@@ -143,6 +143,9 @@ func (p *pass) absorb(ctx context.Context, changes diff.Changes, outcomes apply.
 // have to show.
 func (p *pass) put(o apply.Outcome) bool {
 	state := &p.state
+	if svc, is := o.Object.(*corev1.Service); is {
+		ownership.KeepApplied(svc)
+	}
 	o.Object.SetManagedFields(nil) // as in the caches
 	switch object := o.Object.(type) {
 	case *mcsv1beta1.ServiceImport:
@@ -151,7 +154,6 @@ func (p *pass) put(o apply.Outcome) bool {
 		if object.Labels[mcs.LabelNativeOf] != "" {
 			return false
 		}
-		ownership.KeepApplied(object)
 		state.Service = object
 		others := slices.DeleteFunc(slices.Clone(state.Owned), func(of *corev1.Service) bool { return of.Name == object.Name })
 		state.Owned = append(others, object)
