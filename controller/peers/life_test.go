@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,11 +72,15 @@ func TestSilenceIsHeardDuringAProbe(t *testing.T) {
 // failure, and when the token was replaced. While data arrives, none is.
 func TestProbes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		status := http.StatusOK
+		var mu sync.Mutex // of the next two
+		now := http.StatusOK
 		var asked []time.Duration
 		began := time.Now()
 		l := over(t, func(r *http.Request) (*http.Response, error) {
+			mu.Lock()
+			status := now
 			asked = append(asked, time.Since(began).Round(time.Second))
+			mu.Unlock()
 			if status == 0 {
 				<-r.Context().Done()
 				return nil, r.Context().Err()
@@ -88,12 +93,24 @@ func TestProbes(t *testing.T) {
 		go func() { defer close(ended); l.keepProbing(ctx) }()
 		expect := func(after time.Duration, least, most int, failed bool) {
 			t.Helper()
-			before := len(asked)
+			count := func() int {
+				mu.Lock()
+				defer mu.Unlock()
+				return len(asked)
+			}
+			before := count()
 			<-time.After(after)
 			synctest.Wait()
-			if n := len(asked) - before; n < least || n > most || (l.probing != nil) != failed {
-				t.Errorf("%d probes in %v, at %v, the last one with %v; want %d to %d", n, after, asked, l.probing, least, most)
+			l.peer.registry.mu.RLock()
+			defer l.peer.registry.mu.RUnlock()
+			if n := count() - before; n < least || n > most || (l.probing != nil) != failed {
+				t.Errorf("%d probes in %v, the last one with %v; want %d to %d", n, after, l.probing, least, most)
 			}
+		}
+		answer := func(status int) {
+			mu.Lock()
+			defer mu.Unlock()
+			now = status
 		}
 		expect(time.Second, 1, 1, false)
 		expect(10*time.Minute, 18, 22, false)
@@ -103,13 +120,13 @@ func TestProbes(t *testing.T) {
 		}
 		l.swapped <- struct{}{}
 		expect(time.Second, 1, 1, false)
-		status = 0
+		answer(0)
 		expect(time.Minute, 1, 3, true)
-		status = http.StatusTooManyRequests
+		answer(http.StatusTooManyRequests)
 		expect(2*probeTimeout, 1, 1, false)
-		status = http.StatusForbidden
+		answer(http.StatusForbidden)
 		expect(time.Minute, 5, 13, true)
-		status = http.StatusOK
+		answer(http.StatusOK)
 		expect(probeAgain, 1, 1, false)
 		cancel()
 		<-ended
