@@ -33,7 +33,7 @@ type recorded struct {
 	Properties map[string]string `json:",omitempty"`
 	NativeName bool              `json:",omitempty"`
 	Probe      bool              `json:",omitempty"`
-	Spec       merge.ServiceSpec `json:"Terms"` // the name in the imports of earlier releases
+	Spec       merge.ServiceSpec
 }
 
 // record returns the annotation's text for these members. It is empty if no member exports. The

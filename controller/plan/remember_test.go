@@ -195,7 +195,7 @@ func TestRecordIsBounded(t *testing.T) {
 	if text := Plan(newName("c1", all...).state()).CreateImport.Annotations[mcs.AnnotationExports]; len(text) > most+most/10 || len(text) < most/2 {
 		t.Errorf("the record has %d bytes", len(text))
 	}
-	for _, text := range []string{"", "x", "[]", `{"c2":7}`, `{"c2":{}}`, `{"c2":{"Terms":{"External":true}}}`} {
+	for _, text := range []string{"", "x", "[]", `{"c2":7}`, `{"c2":{}}`, `{"c2":{"Spec":{"External":true}}}`} {
 		c := newName("c1", exporting("c1", 1, 80, "10.1.0.1"), mirrored(exporting("c2", 0, 8080, "10.2.0.1")))
 		c.settle(t)
 		c.imp.Annotations[mcs.AnnotationExports] = text

@@ -73,8 +73,7 @@ func (n Namespaces) deny(namespace, name, own string) bool {
 	return (namespace == own || mcs.System(namespace, name)) && !slices.Contains(n.named, namespace)
 }
 
-// ofNamespaces omits edits of a Namespace that change nothing which is read of it: the heartbeat is
-// written to one every 30 s.
+// ofNamespaces omits edits of a Namespace that change nothing which is read of it, such as those of annotations.
 var ofNamespaces = builder.WithPredicates(predicate.Funcs{UpdateFunc: matters})
 
 // matters reports whether an edit changes the labels or the deletion of a Namespace.
