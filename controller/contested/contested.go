@@ -5,7 +5,7 @@
 //
 //	Of      the fields in which an edit of any object differs
 //	Memory  counts the writes of each field, and holds those that are set back
-//	Without   takes the held fields out of an edit
+//	Without takes the held fields out of an edit
 //
 // Fields that a tenant could use to take over a Service's traffic are never held: see never.
 package contested

@@ -159,7 +159,7 @@ func TestEventsOfAPeerAreBounded(t *testing.T) {
 				w.WriteHeader(http.StatusOK)
 				sent <- endless(w, test.begin)
 			})
-			w, err := l.probes[test.resource][0].Client.Get().Resource("any").VersionedParams(&metav1.ListOptions{Watch: true}, metav1.ParameterCodec).Watch(t.Context())
+			w, err := l.clients[test.resource][0].Client.Get().Resource("any").VersionedParams(&metav1.ListOptions{Watch: true}, metav1.ParameterCodec).Watch(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -195,7 +195,7 @@ func TestAWatchOfAPeerHasNoEnd(t *testing.T) {
 			_, _ = fmt.Fprintf(w, `{"type": "ADDED", "object": {"kind": "ServiceExport", "apiVersion": "multicluster.x-k8s.io/v1beta1", "metadata": {"name": "a"}, "spec": {"exportedAnnotations": {"a": %q}}}}`+"\n", value)
 		}
 	})
-	w, err := l.probes[ofExports][0].Client.Get().Resource("any").VersionedParams(&metav1.ListOptions{Watch: true}, metav1.ParameterCodec).Watch(t.Context())
+	w, err := l.clients[ofExports][0].Client.Get().Resource("any").VersionedParams(&metav1.ListOptions{Watch: true}, metav1.ParameterCodec).Watch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

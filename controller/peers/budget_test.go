@@ -69,7 +69,7 @@ func TestEventsOfAPeerHaveABudget(t *testing.T) {
 			const burst = eventRate / 2
 			l.budget.events = rate.NewLimiter(eventRate, burst)
 			began, got := time.Now(), 0
-			w, err := l.probes[ofExports][0].Client.Get().Resource("any").VersionedParams(&metav1.ListOptions{Watch: true}, metav1.ParameterCodec).Watch(t.Context())
+			w, err := l.clients[ofExports][0].Client.Get().Resource("any").VersionedParams(&metav1.ListOptions{Watch: true}, metav1.ParameterCodec).Watch(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +93,7 @@ func TestUnfinishedEventsCount(t *testing.T) {
 	})
 	const burst = 100
 	l.budget.events = rate.NewLimiter(rate.Every(time.Hour), burst)
-	w, err := l.probes[ofExports][0].Client.Get().Resource("any").VersionedParams(&metav1.ListOptions{Watch: true}, metav1.ParameterCodec).Watch(t.Context())
+	w, err := l.clients[ofExports][0].Client.Get().Resource("any").VersionedParams(&metav1.ListOptions{Watch: true}, metav1.ParameterCodec).Watch(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ type connection struct {
 	transport *transport
 	budget    *budget
 	followers []*reflector.Follower
-	probes    [resources][]reflector.Version // the clients of the probes
+	clients   [resources][]reflector.Version // of each resource, the best version first
 	accounts  typedcorev1.ServiceAccountsGetter
 	renewals  chan order    // contains the renewal of the token that is due
 	swapped   chan struct{} // contains a value if the token was replaced
@@ -109,7 +109,7 @@ func (c *connection) follow(config *rest.Config) ([]*reflector.Follower, error) 
 		if r.Versions, err = versions(config, c.transport.client, c.budget, groups[i]...); err != nil {
 			return nil, err
 		}
-		c.probes[i] = r.Versions
+		c.clients[i] = r.Versions
 		followers = append(followers, reflector.New(r, stores[i], c.report(i)))
 	}
 	return followers, nil

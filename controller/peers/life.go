@@ -180,6 +180,6 @@ func (c *connection) probe(ctx context.Context) {
 // question is a request that costs an API server next to nothing, for which the account has the right.
 func (c *connection) question() *rest.Request {
 	// Version 0 is answered from the API server's cache, without the limit. No object has the name.
-	return c.probes[ofSlices][0].Client.Get().Resource(resourceNames[ofSlices]).Param("fieldSelector", "metadata.name=none.clusterset-dns.io").
+	return c.clients[ofSlices][0].Client.Get().Resource(resourceNames[ofSlices]).Param("fieldSelector", "metadata.name=none.clusterset-dns.io").
 		Param("resourceVersion", "0").MaxRetries(0)
 }
